@@ -40,6 +40,8 @@ const FORMS = [
 	// valgrind: "0x4853104: f (a.c:3)", "0x4853104: f (in /lib/libx.so)"
 	[/^0x[0-9A-F]+: (\S.*) \(in (\/\S.*)\)$/, (name, path) => ({ name, where: baseOf(path) })],
 	[/^0x[0-9A-F]+: (\S.*) \(([^()]+:\d+)\)$/, (name, place) => ({ name, ...placeOf(place) })],
+	// WinDbg: "app!ns::f+0x12 [C:\\src\\a.cpp @ 8]", "app!f+0x12 (FPO: [Non-Fpo])"
+	[/^([\w.]+)!(.*?)(\+0x[0-9a-f]+)?(?: \(.*\))?(?: \[(.*) @ (\d+)\])?$/, (module, name, offset, file, line) => ({ name, where: module, ...file && { file, line: Number(line) } })],
 	// Node.js: "0xf50bdf f(int) [node]"
 	[/^0x[0-9a-f]+ (\S.*) \[(.*)\]$/, (name, path) => ({ name, where: baseOf(path) })],
 	// MariaDB, after addr2line: "a.c:3(f)[0x…]", and glibc: "/lib/libx.so(f+0x12)[0x…]"

@@ -16,7 +16,7 @@ function numberOf(line, last) {
 		return called[1] === "at" ? 0 : last + 1;
 	if (/^\s*@\s+0x/.test(line)) // glog, absl
 		return last + 1;
-	const windbg = /^([0-9a-f]{2}) [0-9a-f`]{8,17} [0-9a-f`]{8,17} /.exec(line);
+	const windbg = /^\s*([0-9a-f]{2,3}) (?:\(Inline Function\)|[0-9a-f`]{8,17}) [0-9a-f`-]{8,17} /.exec(line);
 	if (windbg)
 		return parseInt(windbg[1], 16);
 	const found = /(?:^|\s)#(\d{1,6})[:\s]/.exec(line) ?? /^\d+\|(\d{1,6})\|/.exec(line) ?? /^\s*(\d{1,6})[:#]\s/.exec(line)
@@ -35,12 +35,14 @@ const NAMED = [
 	/^\d{1,6}\s+(\S.*?\s0x[0-9A-Fa-f]+\s+\S.*\s\+\s\d+)\s*$/, // macOS
 	/^==\d+==\s+(?:at|by) (0x[0-9A-F]+: .+)$/, // valgrind
 	/^\s*@\s+(0x[0-9A-Fa-f]+\s+(?!0x)\S.*)$/, // glog, absl
+	/^\s*[0-9a-f]{2,3} (?:\(Inline Function\)|[0-9a-f`]{8,17}) [0-9a-f`-]{8,17} +(?:[0-9a-f]{8} )*([\w.]+!.*?)\s*$/, // WinDbg
 ];
 // without one;
 const NAMED_ALONE = [
 	/^(?:.*\s)?(\S+\([^()\s+]+\+0x[0-9a-f]+\) ?\[0x[0-9a-f]+\])\s*$/, // glibc
 	/^(\S+:\d+\([^()\s]+\) ?\[0x[0-9a-f]+\])\s*$/, // MariaDB, after addr2line
 	/^\s+[0-9a-f]{3,16} (\S.* \((?:inlined|\[\S+\])\))$/, // perf
+	/^(?:\(Inline Function\)|[0-9a-f`]{8,17}) [0-9a-f`-]{8,17} +[0-9a-f`: -]*?([\w.]+!.*?)\s*$/, // WinDbg
 ];
 const UNKNOWN = /\?\?|[<(]unknown|unnamed_symbol|<null>/; // in place of a name
 const NAMED_BELOW = /^([jJvAV]  ?\S.*)$/; // and only below another: Java's hs_err

@@ -389,23 +389,6 @@ static bool is_breakpad_caller(struct rest line, const char *name)
 	return take_decimal(&line, &number) && number && take_literal(&line, "  ") && line.at == name;
 }
 
-/* WinDbg's k: "01 000000c8`2a0ff5c8 00007ff7`12341234 app+0x29d90", the number in hex, or with a # column before. */
-static bool is_windbg_caller(struct rest line)
-{
-	uint64_t number, high, low;
-	blanks(&line);
-	const char *from = line.at;
-	if (!take_hex(&line, &number) || !number || line.at - from > 3 || !take_literal(&line, " "))
-		return false;
-	for (unsigned i = 0; i < 2; i++) {
-		from = line.at;
-		if (!take_hex(&line, &high) || (take_literal(&line, "`") && !take_hex(&line, &low)) ||
-		        line.at - from < 8 || !take_literal(&line, " "))
-			return false;
-	}
-	return true;
-}
-
 static bool ends_name(int c)
 {
 	return c < 0 || is_blank(c) || strchr("()[]<>{}\"'`,;=|!", c);
@@ -430,7 +413,7 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 	if (name > from && ((name[-1] == '(' && peek(&hex) == ')') || (name[-1] == '[' && peek(&hex) == ']')))
 		hex.at++;
 	bool first = from == line.at;
-	bool caller = first && (r->hotspot_depth > 1 || is_breakpad_caller(line, name) || is_windbg_caller(line));
+	bool caller = first && (r->hotspot_depth > 1 || is_breakpad_caller(line, name));
 	f.address = f.offset;
 	if (caller)
 		text_caller(r, &f, between(name, end), (struct str){"", 0});

@@ -77,6 +77,10 @@ struct text_reader {
 	} bases[TEXT_BASES];
 	unsigned base_count;
 	struct text_json json;
+	struct text_windbg {
+		uint64_t heading, row; /* the last lines of them, or of warnings below; 0: none yet */
+		bool next_is_exact;    /* the next row has no return address */
+	} windbg;
 };
 
 /* Reports one frame of the line to the caller, after looking up its module. An empty path: only an address. Returns
@@ -148,7 +152,11 @@ bool text_read_address(struct text_reader *r, struct rest line);
 bool text_read_kernel(struct text_reader *r, struct rest line);
 /* (of another process, or of a signal; always false) */
 bool text_read_beginning(struct text_reader *r, struct rest line);
-/* hs_err of Java, WinDbg, NAME+0xOFFSET */
+/* WinDbg */
+bool text_read_windbg(struct text_reader *r, struct rest line);
+/* (what stands above its rows; always false) */
+bool text_read_windbg_heading(struct text_reader *r, struct rest line);
+/* hs_err of Java, NAME+0xOFFSET */
 bool text_read_anything(struct text_reader *r, struct rest line);
 
 #endif

@@ -216,6 +216,7 @@ static const struct {
 	bool (*read)(struct text_reader *r, struct rest line);
 } formats[] = {
         {SIGN_FIRST, text_read_beginning},
+        {SIGN_FIRST, text_read_windbg_heading},
         {SIGN_FIRST | SIGN_HEX, text_read_map},
         {SIGN_BRACE | SIGN_QUOTE, text_read_json},
         {SIGN_HEX, text_read_engine},
@@ -231,6 +232,7 @@ static const struct {
         {SIGN_BUILD | SIGN_FIRST, text_read_module_line},
         {SIGN_BRACE, text_read_pipes},
         {SIGN_PLUS, text_read_kernel},
+        {SIGN_PLUS, text_read_windbg},
         {SIGN_PLUS, text_read_anything},
 };
 
@@ -246,7 +248,7 @@ static bool may_begin(struct rest line)
 	blanks(&line);
 	if (line.at == line.end)
 		return false;
-	if (memchr("PIMSCE*#htT=F(@b", *line.at, 16))
+	if (memchr("PIMSCE*#htT=F(@bW", *line.at, 17))
 		return true;
 	uint64_t ignored;
 	const char *from = line.at;

@@ -421,7 +421,7 @@ static void test_anything(void **state)
 	        "5 libbar libbar/000102030405060708090A0B0C0D0E0F0 0x3 image []\n");
 }
 
-/* hs_err of Java, minidump-stackwalk, WinDbg: all frames of a stack but the first have return addresses. */
+/* hs_err of Java, minidump-stackwalk: all frames of a stack but the first have return addresses. */
 static void test_return_addresses_of_offsets(void **state)
 {
 	(void)state;
@@ -445,14 +445,54 @@ static void test_return_addresses_of_offsets(void **state)
 	        "4 a.so a.so/ 0x30 image []\n"
 	        "5 a.so a.so/ 0x3f image []\n"
 	        "5 b.so b.so/ 0x50 image []\n");
-	expect("00 000000c8`2a0ff5c8 00007ff7`12341234 a.dll+0x10\n"
-	       "01 000000c8`2a0ff5d0 00007ff7`12341240 a.dll+0x20\n"
-	       "0a 0012f6c8 00401136 a.dll+0x30\n"
-	       "01 12 13 a.dll+0x40\n",
-	        "1 a.dll a.dll/ 0x10 image []\n"
-	        "2 a.dll a.dll/ 0x1f image []\n"
-	        "3 a.dll a.dll/ 0x2f image []\n"
-	        "4 a.dll a.dll/ 0x40 image []\n");
+}
+
+/* WinDbg. The forms are those of Microsoft's documentation of k and of published reports: kn with inlined calls
+ * (windows-driver-docs), kb of 32 bits, and STACK_TEXT of !analyze (WinDbg-Feedback #361). */
+static void test_windbg(void **state)
+{
+	(void)state;
+	expect(" # Child-SP          RetAddr               Call Site\n"
+	       "00 000000c8`2a0ff5c8 00007ff7`12341234     app+0x10\n"
+	       "01 (Inline Function) --------`--------     lib!ns::f+0x12 [C:\\src\\a.cpp @ 8] \n"
+	       "02 000000c8`2a0ff5d0 00007ff7`12341240     app.dll+0x20\n"
+	       "03 000000c8`2a0ff5d0 00007ff7`12341240     lib!operator new+0x8\n"
+	       "0a 0012f6c8 00401136 app+0x30 (FPO: [Non-Fpo])\n"
+	       "0b 0012f6c8 00401136 <Unloaded_app.dll>+0x30\n"
+	       "01 12 13 app+0x40\n",
+	        "2 app app/ 0x10 image []\n"
+	        "4 app.dll app.dll/ 0x1f image []\n"
+	        "6 app app/ 0x2f image []\n");
+	/* below a handler of the kernel stands where it was called from, not where it returns to */
+	expect("00 000000c8`2a0ff5c8 00007ff7`12341234 ntdll!KiUserExceptionDispatch+0x2e\n"
+	       "01 000000c8`2a0ff5d0 00007ff7`12341240 app+0x20\n"
+	       "02 000000c8`2a0ff5d8 00007ff7`12341248 app+0x30\n",
+	        "2 app app/ 0x20 image []\n"
+	        "3 app app/ 0x2f image []\n");
+	expect("00 (Inline Function) --------`--------     lib!f+0x12\n"
+	       "01 000000c8`2a0ff5d0 00007ff7`12341240     app+0x20\n",
+	        "2 app app/ 0x20 image []\n");
+	/* without numbers: the heading tells which row is the first, as rows without an offset may stand between */
+	expect("ChildEBP RetAddr  Args to Child\n"
+	       "WARNING: Stack unwind information not available. Following frames may be wrong.\n"
+	       "0019e56c 0040c987 025805a8 0000003f 0019e5bc app+0x11515\n"
+	       "0019e768 0040c999 02580000 00000000 00000000 app!main\n"
+	       "0019e76c 0040c999 02580000 00000000 00000000 app+0x20\n"
+	       "\n"
+	       "STACK_TEXT:  \n"
+	       "00000016`f1f7b508 00007ffa`3672ecd1     : 00000000`00000000 00000212`a36edc80 : "
+	       "lib!wil::DebugBreak+0x2\n"
+	       "WARNING: Stack unwind information not available. Following frames may be wrong.\n"
+	       "00000016`f1f7b510 00007ffa`366f44c4     : 0000020a`c6b127d8 00000000`00000000 : app+0x30\n",
+	        "3 app app/ 0x11515 image []\n"
+	        "5 app app/ 0x1f image []\n"
+	        "10 app app/ 0x2f image []\n");
+	expect("02a0f7f8 71ab265b app+0x10\n02a0f80c 71ab4a9e app+0x20\n",
+	        "1 app app/ 0x10 image []\n2 app app/ 0x1f image []\n");
+	expect("02a0f7f8 app+0x10\n02a0f7f8 71ab265 app+0x10\n02a0f7f8 71ab265b app+10\n02a0f7f8 71ab265b +0x10\n", "");
+	/* a symbol file has the name of the .pdb */
+	expect("MODULE windows x86_64 44E4EC8C2F41492B9369D6B9A059577C2 app.pdb\n02a0f7f8 71ab265b app+0x10\n",
+	        "2 app.pdb app.pdb/44E4EC8C2F41492B9369D6B9A059577C2 0x10 image []\n");
 }
 
 /* gdb */
@@ -1517,6 +1557,7 @@ int main(void)
 	        cmocka_unit_test(test_minidump_json),
 	        cmocka_unit_test(test_anything),
 	        cmocka_unit_test(test_return_addresses_of_offsets),
+	        cmocka_unit_test(test_windbg),
 	        cmocka_unit_test(test_gdb),
 	        cmocka_unit_test(test_maps_before_and_after),
 	        cmocka_unit_test(test_maps_that_do_not_agree),

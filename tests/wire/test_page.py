@@ -194,6 +194,26 @@ def test_frames_that_the_text_names_stand_in_columns(page):
     assert copied.split() == "#1 nap (req=0x7f (x), s=\"a\") ../posix/nap.c:25".split()
 
 
+def test_windbg_rows_with_names_are_frames_of_their_stacks(page):
+    """With numbers and without; what has no name says which module lacks an id, whose field is filled in."""
+    page.send(
+        " # Child-SP          RetAddr               Call Site\n"
+        "00 000000c8`2a0ff5c8 00007ff7`12341234     KERNELBASE!RaiseFailFastException+0x74\n"
+        "01 (Inline Function) --------`--------     app!ns::f<int>+0x12 [C:\\src\\a b.cpp @ 8] \n"
+        "02 000000c8`2a0ff5d0 00007ff7`12341240     plugin+0x20\n"
+        "\nSTACK_TEXT:  \n"
+        "000000c8`2a0ff5c8 00007ff7`12341234     : 00000000`00000000 00000000`00000001 : app!operator!=+0x2\n"
+        "000000c8`2a0ff5d0 00007ff7`12341240     : 00000000`00000000 00000000`00000001 : plugin+0x20\n"
+    ).result("plugin+0x1f")
+    cells = page.run("return [...document.querySelectorAll('#frames .row:not(.stack)')].map(r => ['.number', '.name', '.place', '.where'].map(k => r.querySelector(k).textContent))")
+    lacking = ["#2", "plugin+0x1f", "no id", ""]
+    assert cells == [
+        ["#0", "RaiseFailFastException", "", "KERNELBASE"], ["#1", "ns::f<int>", "C:\\src\\a b.cpp:8", "app"], lacking,
+        ["#0", "operator!=", "", "app"], ["#1", "plugin+0x1f", "no id", ""],
+    ]  # fmt: skip
+    assert page.part("modules").get_attribute("value") == "plugin = " and len(titles(page)) == 2
+
+
 def test_what_stands_for_a_name_is_none(page):
     text = "7f0000000000-7f0000004000 r-xp 00000000 00:00 1 /opt/gone.so\n#0  0x00007f0000001000 in ?? () from /opt/gone.so\n#1  0x00007f0000001001 in f () from /opt/gone.so\n"
     page.send(f"{text}#2  0x00007f0000001011 in ?? () from /opt/gone.so\n").result("gone.so+0x1010")

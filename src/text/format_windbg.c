@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* WinDbg: rows of k, kb, kp, kv and kn, and of STACK_TEXT in what !analyze prints. A row has a number or none, where
+ * the stack is and the return address, arguments, and a symbol:
+ *
+ * 01 000000c8`2a0ff5c8 00007ff7`12341234     app+0x29d90
+ * 0019e56c 0040c987 025805a8 0000003f 0019e5bc app+0x29d90 (FPO: [Non-Fpo])
+ * 00000016`f1f7b510 00007ffa`366f44c4     : 00000000`00000000 00000212`a36edc80 00000016`f1f7bbc0 : app+0x29d90
+ * 0f (Inline Function) --------`--------     app!inner+0x12
+ *
+ * Functions have their module and ! before them, so what has none is a module: without its extension, as WinDbg names
+ * it. */
+#include <config.h>
+
+#include "text/formats.h"
+
+enum { NUMBER_MAX = 3, COLUMN_MIN = 8, COLUMN_MAX = 17 };
+
+/* An address, or dashes in place of one. */
+static bool take_column(struct rest *r)
+{
+	const char *at = r->at;
+	while (at < r->end && (hex_value((unsigned char)*at) >= 0 || *at == '`' || *at == '-'))
+		at++;
+	if (at - r->at < COLUMN_MIN || at - r->at > COLUMN_MAX || at == r->end || !is_blank(*at))
+		return false;
+	r->at = at;
+	return blanks(r);
+}
+
+struct row {
+	bool numbered, inlined;
+	uint64_t number;
+	struct rest symbol;
+};
+
+static bool take_row(struct rest line, struct row *row)
+{
+	blanks(&line);
+	struct rest r = line;
+	*row = (struct row){0};
+	if (take_hex(&r, &row->number) && r.at - line.at <= NUMBER_MAX && blanks(&r)) {
+		row->numbered = true;
+		line = r;
+	}
+	row->inlined = take_literal(&line, "(Inline Function) ") || take_literal(&line, "(Inline) ");
+	blanks(&line);
+	unsigned columns = 0;
+	for (;; blanks(&line)) {
+		if (take_column(&line))
+			columns++;
+		else if (!columns || !take_literal(&line, ": "))
+			break;
+	}
+	row->symbol = line;
+	return columns > !row->inlined;
+}
+
+/* Whether the row has an address itself, and no return address: it is the first, below a handler of the kernel, or
+ * calls inlined there are all that stands above. Rows without numbers may be hidden between those that are seen: the
+ * heading tells which is the first, if there is one. */
+static bool is_exact(const struct text_windbg *w, const struct row *row, uint64_t line)
+{
+	bool below = w->row && w->row + 1 == line;
+	if (below && w->next_is_exact)
+		return true;
+	if (row->numbered)
+		return !row->number;
+	return w->heading ? w->heading + 1 == line : !below;
+}
+
+/* Symbol files of Windows have the names of their .pdb, which the user may have given. */
+static struct str module_of(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX])
+{
+	static const char pdb[] = ".pdb";
+	struct str with = {room, name.len + strlen(pdb)};
+	if (with.len > TEXT_NAME_MAX || text_modules_is_known(&r->modules, name))
+		return name;
+	memcpy(room, name.data, name.len);
+	memcpy(room + name.len, pdb, strlen(pdb));
+	return text_modules_is_known(&r->modules, with) ? with : name;
+}
+
+bool text_read_windbg(struct text_reader *r, struct rest line)
+{
+	struct row row;
+	struct text_frame f = {.base = TEXT_IMAGE};
+	char room[TEXT_NAME_MAX];
+	if (!take_row(line, &row))
+		return false;
+	bool exact = is_exact(&r->windbg, &row, r->line);
+	struct rest s = row.symbol;
+	r->windbg.row = r->line;
+	r->windbg.next_is_exact = row.inlined ? exact : find_word(s.at, s.end, "!Ki") != NULL;
+	while (s.at < s.end && !is_blank(*s.at) && !strchr("+!`<>()[]", *s.at))
+		s.at++;
+	struct str name = between(row.symbol.at, s.at);
+	if (!name.len || name.len > TEXT_NAME_MAX || !take_literal(&s, "+") || !take_0x(&s, &f.offset) ||
+	        (s.at < s.end && !is_blank(*s.at)))
+		return false;
+	f.address = exact || !f.offset ? f.offset : f.offset - 1;
+	text_edit_one(r, &f, s.at, s.at, TEXT_PARENTHESES);
+	return text_found(r, &f, module_of(r, name, room), (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
+bool text_read_windbg_heading(struct text_reader *r, struct rest line)
+{
+	blanks(&line);
+	if (take_literal(&line, "#"))
+		blanks(&line);
+	bool goes_on = r->windbg.heading + 1 == r->line && take_literal(&line, "WARNING: ");
+	if (goes_on || take_literal(&line, "ChildEBP ") || take_literal(&line, "Child-SP ") ||
+	        take_literal(&line, "STACK_TEXT:"))
+		r->windbg.heading = r->line;
+	else if (r->windbg.row + 1 == r->line && take_literal(&line, "WARNING: "))
+		r->windbg.row = r->line;
+	return false;
+}
