@@ -43,9 +43,9 @@ ceph-osd  1307 8231.105726:    1010101 cycles:u:
 	    7f2f3ce8ea94 [unknown] (/usr/lib/x86_64-linux-gnu/libc.so.6+0x43cdb)
 
 ceph-osd  1307 8231.106736:    1010101 cycles:u: 
-	    55d0c1ce8f8f [unknown] (/usr/bin/ceph-osd+0x12e8f8f)
+	    55d0c1ce8f8f rocksdb::PersistentCacheOptions::~PersistentCacheOptions+0xaf (/usr/bin/ceph-osd+0x12e8f8f)
 	    55d0c1a5e654 [unknown] (/usr/bin/ceph-osd+0x105e654)
-	    7f2f3ce8ea94 [unknown] (/usr/lib/x86_64-linux-gnu/libc.so.6+0x43cdb)
+	    7f2f3ce8ea94 str_to_mpn+0x8b (/usr/lib/x86_64-linux-gnu/libc.so.6+0x43cdb)
 
 `,
 	json: `{"memoryMap": [

@@ -61,12 +61,28 @@ static bool tell_modules(const struct inquiry *s, json_t *modules)
 	return ok;
 }
 
+/* Where a module's file is loaded, as /api/symbols has it; NULL: out of memory. */
+static json_t *file_map_json(const struct file_map *m)
+{
+	json_t *all = json_array();
+	bool ok = all != NULL;
+	for (unsigned i = 0; i < m->count && ok; i++)
+		ok = !json_array_append_new(
+		        all, json_pack("{s:o, s:o, s:o}", "offset", json_sprintf("0x%" PRIx64, m->items[i].offset),
+		                     "address", json_sprintf("0x%" PRIx64, m->items[i].address), "file_size",
+		                     json_sprintf("0x%" PRIx64, m->items[i].size)));
+	if (ok)
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
 json_t *debug_json(const struct inquiry *s)
 {
 	json_t *stacks_per = json_object(), *bases = json_object(), *sizes = json_object(), *times = json_object(),
 	       *fails = json_object(), *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
 	       *missing = json_object(), *lacks = json_object(), *unnamed = json_object(), *lacking = json_object(),
-	       *reasons = json_object();
+	       *reasons = json_object(), *segments = json_object();
 	bool ok = count_unnamed(s, unnamed, reasons) && tell_modules(s, lacking);
 	int64_t download_time = 0, parse_time = 0;
 	uint64_t download_bytes = 0, downloads = 0, loads = 0, real = s->request.frame_count;
@@ -77,6 +93,8 @@ json_t *debug_json(const struct inquiry *s)
 		ok &= set_module(stacks_per, w, json_integer(s->stacks_of[i]));
 		if (w->image_base)
 			ok &= set_module(bases, w, json_sprintf("0x%" PRIx64, w->image_base));
+		if (inquiry_file_map(w)->count)
+			ok &= set_module(segments, w, file_map_json(inquiry_file_map(w)));
 		uint64_t left_out = w->state == WANT_FOUND ? atomic_load(&w->module->damaged) : 0;
 		if (left_out)
 			ok &= set_module(
@@ -120,6 +138,7 @@ json_t *debug_json(const struct inquiry *s)
 	        {"missing_parts_per_module", missing},
 	        {"missing_units_per_module", lacks},
 	        {"image_bases", bases},
+	        {"segments", segments},
 	        {"unnamed", json_pack("{s:o, s:o}", "frames", unnamed, "modules", lacking)},
 	        {"reasons", reasons},
 	};

@@ -60,6 +60,11 @@ void inquiry_start(struct exchange *x, const struct inquiry_kind *kind);
 /* The want for a module of a job; NULL if it has none. */
 const struct module_want *inquiry_want(const struct inquiry *s, uint32_t job, int32_t module);
 
+/* Where a module's file is loaded: of what was uploaded, at the file's own addresses; of other executables, at
+ * addresses in the image. Its count is 0 if nobody knows: then an OFFSET_FILE is looked up as if it were one in the
+ * image. */
+const struct file_map *inquiry_file_map(const struct module_want *want);
+
 /* Why a frame has no name. */
 struct inquiry_reason {
 	enum reason reason;

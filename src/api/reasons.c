@@ -64,7 +64,7 @@ struct inquiry_reason inquiry_reason(
 	if (!r.reason && symbol)
 		r.reason = offset_reason(want, symbol);
 	else if (!r.reason && f->kind == OFFSET_FILE)
-		r.reason = want->file.count ? REASON_NOT_LOADED : REASON_NO_SEGMENTS;
+		r.reason = inquiry_file_map(want)->count ? REASON_NOT_LOADED : REASON_NO_SEGMENTS;
 	return r;
 }
 

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "objects/percent.h"
 #include "text/around.h"
+#include "text/known_name.h"
 #include "text/reader.h"
 #include "text/write_names.h"
 
@@ -239,6 +240,42 @@ static void release_text(struct inquiry *s)
 	free(t->calls);
 }
 
+/* ---- offsets in files ---- */
+
+/* Of most modules nobody knows which part of the file is loaded where. Their offsets in the file were looked up as if
+ * they were offsets in the image, as they are after GNU ld, but not after lld and mold. What was found counts only if a
+ * frame of the module, which already had its name, proves it. */
+static bool drop_guesses(struct text *t)
+{
+	struct inquiry *s = t->inquiry;
+	bool *proven = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *proven);
+	const struct text_frame *f;
+	if (!proven)
+		return false;
+	struct walk walk = {0};
+	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+		const struct symbol *symbol = s->symbol_of[i];
+		if (f->base != TEXT_FILE || !f->edit_count || !symbol || !symbol->answer.found)
+			continue;
+		struct str name = {(const char *)s->body.data + f->edits[0].at, f->edits[0].cut};
+		const struct offmap_string *function = &symbol->answer.frame.function;
+		if (text_confirms(f, name, (struct str){(const char *)function->data, function->len},
+		            symbol->answer.function_offset))
+			proven[s->want_of[0][f->module]] = true;
+	}
+	walk = (struct walk){0};
+	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+		const struct symbol *symbol = s->symbol_of[i];
+		int32_t want = symbol ? s->want_of[0][f->module] : MODULE_UNUSED;
+		if (f->base != TEXT_FILE || want < 0 || proven[want] || inquiry_file_map(&s->wants[want])->count)
+			continue;
+		s->stats.found -= symbol->answer.found;
+		s->symbols.size -= symbol->size;
+		s->symbol_of[i] = NULL;
+	}
+	return true;
+}
+
 /* ---- the reply as text ---- */
 
 static struct text_call call_of(const struct offmap_call *c)
@@ -430,7 +467,9 @@ static void write_json(struct writer *w, void *arg)
 static void reply(struct inquiry *s)
 {
 	struct text *t = s->user;
-	if (t->json)
+	if (!drop_guesses(t))
+		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+	else if (t->json)
 		inquiry_reply(s, "application/json", s->symbols.size, write_json, t);
 	else
 		inquiry_reply(s, "text/plain", 0, write_text, t);

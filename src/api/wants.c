@@ -85,15 +85,24 @@ bool wants_collect(struct inquiry *s)
 	return true;
 }
 
+const struct file_map *inquiry_file_map(const struct module_want *w)
+{
+	if (w->file.count || w->state != WANT_FOUND)
+		return &w->file;
+	return &w->module->map->file;
+}
+
 /* The offset in the image. False if the frame has none. */
 static bool offset_in(const struct module_want *w, const struct request_frame *f, uint64_t *offset)
 {
+	const struct file_map *file = inquiry_file_map(w);
+	bool is_known = f->kind == OFFSET_FILE && file->count; /* if not, see inquiry_file_map */
 	*offset = f->offset;
-	if (f->kind == OFFSET_FILE && w->kind == WANT_SYMBFILE && !file_map_address(&w->file, f->offset, offset))
+	if (is_known && !file_map_address(file, f->offset, offset))
 		return false;
+	bool is_address = f->kind == OFFSET_ELF || (is_known && w->file.count);
 	/* what lies below the image stays as it is */
-	bool address = f->kind == OFFSET_ELF || (f->kind == OFFSET_FILE && w->kind == WANT_SYMBFILE);
-	*offset -= address && *offset >= w->image_base ? w->image_base : 0;
+	*offset -= is_address && *offset >= w->image_base ? w->image_base : 0;
 	return f->kind == OFFSET_ADDRESS || f->kind == OFFSET_ELF || f->kind == OFFSET_FILE;
 }
 

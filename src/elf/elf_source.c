@@ -239,6 +239,7 @@ static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_q
 		job.sink = l->taker.sink;
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
 	extractors_leave(l->sources->extractors, PLACE_READ);
+	l->report->loaded = job.loaded;
 	l->report->hash = job.hash;
 	l->report->lacking = job.lacking;
 	l->report->code_size = job.code_size;

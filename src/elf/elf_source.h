@@ -27,10 +27,11 @@ enum err elf_sources_check(const struct config *c, struct error *e);
 struct elf_source_report {
 	struct error error; /* why reading the file failed; the sink's own error, if it had one. ERR_MISSING: more than
 	                       that no file is there */
-	uint64_t hash;      /* of all records, in order */
-	uint64_t lacking;   /* as in struct extraction */
-	uint64_t code_size; /* bytes of the instructions */
-	int64_t read_time;  /* nanoseconds, in which a file that shares entries may be fetched too */
+	struct file_map loaded; /* where the file is loaded in the image, if it tells */
+	uint64_t hash;          /* of all records, in order */
+	uint64_t lacking;       /* as in struct extraction */
+	uint64_t code_size;     /* bytes of the instructions */
+	int64_t read_time;      /* nanoseconds, in which a file that shares entries may be fetched too */
 };
 
 /* Who takes the records. */

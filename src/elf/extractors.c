@@ -370,6 +370,15 @@ static enum err note_process(struct reading *s, struct error *e)
 	return ERR_OK;
 }
 
+static enum err take_segments(struct reading *s, struct error *e)
+{
+	struct load_segments segments;
+	if (!load_segments_parse(&segments, text_of(s->packet, 0)))
+		return error_set(e, ERR_CORRUPT, "its reader sent malformed load segments");
+	s->job->loaded = file_map_of(&segments);
+	return ERR_OK;
+}
+
 static enum err take_packet(struct reading *s, struct error *e)
 {
 	const struct packet *p = s->packet;
@@ -381,6 +390,8 @@ static enum err take_packet(struct reading *s, struct error *e)
 		return ERR_OK;
 	case PACKET_ID:
 		return check_id(s, e);
+	case PACKET_SEGMENTS:
+		return take_segments(s, e);
 	case PACKET_WANT:
 		return give_file(s, e);
 	case PACKET_ARCH:

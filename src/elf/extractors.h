@@ -11,6 +11,7 @@
 #include "elf/packet.h"
 #include "elf/reader_process.h"
 #include "symbfile/build_id.h"
+#include "symbfile/segments.h"
 #include "symbfile/symbfile.h"
 
 /* The helper. Its functions may be called by any thread. */
@@ -61,6 +62,7 @@ struct extraction {
 	reader_take *take; /* for its reader's memory; NULL: account_take_small */
 	void *take_arg;
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
+	struct file_map loaded;    /* out: where the file is loaded in the image, if it tells */
 	uint64_t hash;             /* out: of all records, in order */
 	uint64_t lacking;   /* out: units of which entries are in files that could not be provided: their functions have
 	                       no inlined calls, some no name */

@@ -20,10 +20,12 @@ enum packet_kind {
 	PACKET_READY = 'R', /* from the helper, first: its version */
 	PACKET_JOB = 'J',   /* to the helper: struct job_limits as text; the job's socket and the file */
 	/* on a job's socket, from the helper */
-	PACKET_PROCESS = 'P', /* the first: its pidfd_open(2) and its /proc/self/status. Its number would not do: once
-	                         it has died, that may be another's */
-	PACKET_DOING = 'S',   /* text: what it does now */
-	PACKET_ID = 'I',      /* the file's build id, perhaps empty */
+	PACKET_PROCESS = 'P',  /* the first: its pidfd_open(2) and its /proc/self/status. Its number would not do: once
+	                          it has died, that may be another's */
+	PACKET_DOING = 'S',    /* text: what it does now */
+	PACKET_ID = 'I',       /* the file's build id, perhaps empty */
+	PACKET_SEGMENTS = 'G', /* before records: the load segments, relative to the image, as load_segments_print
+	                          writes them; not sent if the file does not tell them */
 	PACKET_WANT = 'W', /* another file: the length of its build id as a byte, the build id, perhaps a name; answered
 	                      by PACKET_FILE. No build id: the package of the file's split units (.dwp) */
 	PACKET_LACKS = 'L',   /* how many units have entries in files that are not there, eight bytes, little-endian */

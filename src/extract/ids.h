@@ -29,7 +29,8 @@ struct ids {
 void ids_read(struct ids *ids, Elf *elf);
 /* The same of an open file. ERR_MISSING: not ELF. */
 enum err ids_of_fd(struct ids *ids, int fd, struct error *e);
-/* The load segments of an ELF file; none if it has more than there is room for. */
+/* The load segments of an ELF file; none if it has more than there is room for, or is one of only debug data whose
+ * headers no longer say where its code was (objcopy --only-keep-debug; those of eu-strip do). */
 void segments_read(struct load_segments *s, Elf *elf);
 /* The same of an open file, which may be another one. */
 void segments_of_fd(struct load_segments *s, int fd);

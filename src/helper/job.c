@@ -157,6 +157,24 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 	return unless_too_large(symbfile_write_pad(j->writer, &moved, e));
 }
 
+static enum err send_segments(struct job *j, int file, struct error *e)
+{
+	struct load_segments segments;
+	struct buffer text;
+	segments_of_fd(&segments, file);
+	if (!segments.count)
+		return ERR_OK;
+	for (unsigned i = 0; i < segments.count; i++)
+		segments.items[i].address -= j->image_base;
+	buffer_init(&text, PACKET_MAX);
+	load_segments_print(&text, &segments);
+	enum err err = text.failed ? no_memory(e) : ERR_OK;
+	if (!err && !packet_send(j->socket, PACKET_SEGMENTS, text.data, text.len, NULL, 0))
+		err = gone(e);
+	buffer_release(&text);
+	return err;
+}
+
 static enum err read_ids(struct job *j, int file, struct error *e)
 {
 	struct ids ids;
@@ -175,7 +193,7 @@ static enum err read_ids(struct job *j, int file, struct error *e)
 	j->image_base = ids.image_base;
 	if (!packet_send(j->socket, PACKET_ID, ids.build_id.bytes, ids.build_id.len, NULL, 0))
 		return gone(e);
-	return ERR_OK;
+	return j->limits->code ? ERR_OK : send_segments(j, file, e);
 }
 
 static enum err extract(struct job *j, int file, struct error *e)

@@ -58,14 +58,16 @@ void offmap_free(struct offmap *m)
 	free(m);
 }
 
-/* The root: generation u64, marker u64, then varints: the counts, the code file, its id, and the first address or id of
- * each page as differences. Last, unless it is 0, how many units lack entries. */
+/* The root: generation u64, marker u64, then varints: the counts, the code file, its id, where the file is loaded, and
+ * the first address or id of each page as differences. */
 struct page *offmap_root_encode(const struct offmap *m)
 {
 	size_t id_len = strlen(m->code_id);
 	const uint64_t counts[] = {m->code_count, m->string_count, m->funcs, m->publics, m->lines, m->inlines,
-	        m->damaged, m->text_bytes, m->raw_bytes, m->code_file_len, id_len};
-	size_t room = 16 + VARINT_MAX * (sizeof counts / sizeof *counts + (size_t)m->code_count + m->string_count + 1) +
+	        m->damaged, m->text_bytes, m->raw_bytes, m->code_file_len, id_len, m->file.count, m->lacking};
+	size_t room = 16 +
+	              VARINT_MAX * (sizeof counts / sizeof *counts + 3 * (size_t)m->file.count + (size_t)m->code_count +
+	                                   m->string_count) +
 	              m->code_file_len + id_len;
 	uint8_t *bytes = room <= UINT32_MAX ? malloc(room) : NULL;
 	if (!bytes)
@@ -79,14 +81,15 @@ struct page *offmap_root_encode(const struct offmap *m)
 	}
 	memcpy(at, m->code_id, id_len);
 	at += id_len;
+	for (unsigned i = 0; i < m->file.count; i++)
+		at = varint_put(varint_put(varint_put(at, m->file.items[i].offset), m->file.items[i].size),
+		        m->file.items[i].address);
 	uint64_t last = 0;
 	for (uint32_t i = 0; i < m->code_count; last = m->code_first[i++])
 		at = varint_put(at, m->code_first[i] - last);
 	last = 0;
 	for (uint32_t i = 0; i < m->string_count; last = m->string_first[i++])
 		at = varint_put(at, m->string_first[i] - last);
-	if (m->lacking)
-		at = varint_put(at, m->lacking);
 	struct page *p = page_new(PAGE_ROOT, (uint32_t)(at - bytes));
 	if (p)
 		memcpy(p->bytes, bytes, p->len);
@@ -111,21 +114,12 @@ static bool read_firsts(struct reader *r, struct offmap *m)
 			return false;
 		m->string_first[i] = (uint32_t)(last += step);
 	}
-	return !r->bad;
-}
-
-/* 0 is not written. */
-static bool read_lacking(struct reader *r, struct offmap *m)
-{
-	if (r->at == r->end)
-		return true;
-	m->lacking = reader_varint(r);
-	return !r->bad && r->at == r->end && m->lacking > 0;
+	return !r->bad && r->at == r->end;
 }
 
 enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **out)
 {
-	uint64_t counts[11];
+	uint64_t counts[13];
 	*out = NULL;
 	if (len < 16)
 		return ERR_CORRUPT;
@@ -133,9 +127,9 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 	for (unsigned i = 0; i < sizeof counts / sizeof *counts; i++)
 		counts[i] = reader_varint(&r);
 	uint64_t left = (uint64_t)(r.end - r.at);
-	/* each first takes at least one byte */
+	/* each number takes at least one byte */
 	if (r.bad || counts[0] > left || counts[1] > left || counts[9] > left || counts[10] >= OFFMAP_CODE_ID_SIZE ||
-	        counts[0] + counts[1] + counts[9] + counts[10] > left)
+	        counts[11] > FILE_MAP_MAX || counts[0] + counts[1] + counts[9] + counts[10] + 3 * counts[11] > left)
 		return ERR_CORRUPT;
 	struct offmap *m = calloc(1, sizeof *m);
 	if (!m)
@@ -151,7 +145,9 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 	        .damaged = counts[6],
 	        .text_bytes = counts[7],
 	        .raw_bytes = counts[8],
-	        .code_file_len = (uint32_t)counts[9]};
+	        .code_file_len = (uint32_t)counts[9],
+	        .file.count = (unsigned)counts[11],
+	        .lacking = counts[12]};
 	m->code = calloc(m->code_count + 1, sizeof *m->code);
 	m->strings = calloc(m->string_count + 1, sizeof *m->strings);
 	m->code_first = calloc(m->code_count + 1, sizeof *m->code_first);
@@ -167,7 +163,12 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 	}
 	memcpy(m->code_id, r.at, (size_t)counts[10]);
 	r.at += counts[10];
-	if (!read_firsts(&r, m) || !read_lacking(&r, m)) {
+	for (unsigned i = 0; i < m->file.count; i++) {
+		m->file.items[i].offset = reader_varint(&r);
+		m->file.items[i].size = reader_varint(&r);
+		m->file.items[i].address = reader_varint(&r);
+	}
+	if (!read_firsts(&r, m)) {
 		offmap_free(m);
 		return ERR_CORRUPT;
 	}

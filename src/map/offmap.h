@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "map/file_map.h"
 
 /* Only the test of two versions side by side sets another one. */
 #ifndef OFFMAP_VERSION_OF_TEST
@@ -19,7 +20,7 @@
 #endif
 
 enum {
-	OFFMAP_VERSION = OFFMAP_VERSION_OF_TEST ? OFFMAP_VERSION_OF_TEST : 3,
+	OFFMAP_VERSION = OFFMAP_VERSION_OF_TEST ? OFFMAP_VERSION_OF_TEST : 4,
 	OFFMAP_PAGE_SIZE = 8192,    /* a page is closed when it reaches this many bytes */
 	OFFMAP_SHORT_STRING = 64,   /* file names and names of inlined functions of up to this many escaped bytes are in
 	                               the code page */
@@ -70,6 +71,7 @@ struct offmap {
 	char *code_file; /* from INFO CODE_ID, escaped for JSON; NULL: none */
 	uint32_t code_file_len;
 	char code_id[OFFMAP_CODE_ID_SIZE];       /* from the same line, as it stands; empty: none, or none that fits */
+	struct file_map file;                    /* of an executable, at addresses in the image */
 	uint64_t funcs, publics, lines, inlines; /* counts of records in the symbol file */
 	uint64_t damaged;                        /* lines that were skipped */
 	uint64_t lacking; /* units of debug data of which entries are in files that no source had; then it is not kept

@@ -283,6 +283,7 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 		t.err = report.error.code;
 	if (t.result.outcome == BUCKET_OK && !(t.err = symbfile_map_finish(records, &map))) {
 		map->generation = report.hash;
+		map->file = report.loaded;
 		map->text_bytes = t.result.text_bytes;
 		map->lacking = report.lacking;
 		histogram_observe(H_PARSE, report.read_time);

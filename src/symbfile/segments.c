@@ -48,13 +48,3 @@ struct file_map file_map_of(const struct load_segments *s)
 	}
 	return m;
 }
-
-bool file_map_address(const struct file_map *m, uint64_t offset, uint64_t *address)
-{
-	for (unsigned i = 0; i < m->count; i++)
-		if (offset >= m->items[i].offset && offset - m->items[i].offset < m->items[i].size) {
-			*address = m->items[i].address + (offset - m->items[i].offset);
-			return true;
-		}
-	return false;
-}

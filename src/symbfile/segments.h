@@ -8,8 +8,9 @@
 
 #include "base/buffer.h"
 #include "base/str.h"
+#include "map/file_map.h"
 
-enum { LOAD_SEGMENTS_MAX = 64, FILE_MAP_MAX = 8 };
+enum { LOAD_SEGMENTS_MAX = 64 };
 
 /* A PT_LOAD segment: where it is in the file, and among the executable's addresses. */
 struct load_segment {
@@ -24,14 +25,6 @@ bool load_segments_parse(struct load_segments *s, struct str text);
 void load_segments_print(struct buffer *out, const struct load_segments *s);
 
 /* What is needed of them to look offsets up. */
-struct file_map {
-	struct {
-		uint64_t offset, size, address;
-	} items[FILE_MAP_MAX];
-	unsigned count; /* 0: not known, or more than fit */
-};
 struct file_map file_map_of(const struct load_segments *s);
-/* The address of an offset in the file; false if no segment has it. */
-bool file_map_address(const struct file_map *m, uint64_t offset, uint64_t *address);
 
 #endif

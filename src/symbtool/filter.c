@@ -218,7 +218,7 @@ static enum err end_batch(struct filter *f, struct error *e)
 	text_reader_settle(f->reader);
 	if (f->frame_count) {
 		struct error trouble = {0};
-		struct frame_batch batch = {f->reader, f->frames, names, f->frame_count, &f->arena};
+		struct frame_batch batch = {f->reader, f->frames, f->text, f->base, names, f->frame_count, &f->arena};
 		enum err err = filter_names_find(f->names, &batch, &trouble);
 		if (err && !f->trouble.code) {
 			f->trouble = trouble;

@@ -17,6 +17,7 @@
 #include "map/read.h"
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
+#include "text/known_name.h"
 
 enum {
 	IDS = 2,               /* ids to ask for a module by, in order */
@@ -31,6 +32,8 @@ struct module {
 	struct local_place *place; /* of its file; NULL: none. The first of ids is then its FileID */
 	unsigned id;               /* on the server: which one of ids */
 	uint64_t image_base;       /* of its file, as the server says; 0 if there is a place */
+	struct file_map file;      /* where its file is loaded, likewise */
+	bool confirmed;            /* offsets in the file are such in the image: a frame told */
 	char *ids[IDS];
 };
 
@@ -49,7 +52,8 @@ struct questions {
 	const struct text_reader *reader;
 	struct arena *arena;
 	int32_t *number; /* of each module in the request's memory map, by id; -1: not there */
-	bool again;      /* modules were found whose image does not begin at 0: they are to be asked for once more */
+	bool has_file_offsets;
+	bool again; /* it turned out where modules are loaded: they are to be asked for once more */
 };
 
 struct filter_names {
@@ -200,6 +204,7 @@ static void collect_questions(
 		const struct asked *q = *slot ? &all->items[*slot - 1] : NULL;
 		if (!q || q->module != f->module || q->address != f->address || q->base != f->base) {
 			all->items[all->count] = (struct asked){f->module, f->address, f->base, {0}};
+			all->has_file_offsets = all->has_file_offsets || f->base == TEXT_FILE;
 			*slot = (uint32_t)++all->count;
 		}
 		which[i] = *slot - 1;
@@ -223,7 +228,7 @@ static bool set_calls(struct frame_names *names, const struct offmap_answer *a, 
 		const struct offmap_call *c = i < a->inline_count ? &a->inlines[i] : &a->frame;
 		calls[i] = (struct text_call){text_of(c->function), text_of(c->file), c->line};
 	}
-	*names = (struct frame_names){REASON_NONE, calls, count};
+	*names = (struct frame_names){REASON_NONE, calls, count, a->function_offset};
 	return true;
 }
 
@@ -267,8 +272,13 @@ static bool is_asked(const struct filter_names *n, const struct asked *q, unsign
 static uint64_t asked_address(const struct filter_names *n, const struct asked *q, unsigned id)
 {
 	const struct module *m = &n->modules[q->module];
-	if (!m->place)
-		return q->base == TEXT_ELF && q->address >= m->image_base ? q->address - m->image_base : q->address;
+	if (!m->place) {
+		uint64_t address = q->address;
+		bool is_own = q->base == TEXT_ELF || (q->base == TEXT_FILE && m->file.count);
+		if (q->base == TEXT_FILE && m->file.count)
+			file_map_address(&m->file, q->address, &address);
+		return is_own && address >= m->image_base ? address - m->image_base : address;
+	}
 	uint64_t own = local_place_address(m->place, q->address, q->base);
 	return id == 0 ? own : own - local_place_address(m->place, 0, TEXT_IMAGE);
 }
@@ -334,6 +344,13 @@ static bool copy_call(struct text_call *c, const json_t *value, struct arena *ar
 	       copy_string(&c->file, json_object_get(value, "file"), arena);
 }
 
+/* "0x1f" */
+static uint64_t number_of(const json_t *value)
+{
+	const char *text = json_string_value(value);
+	return text ? strtoull(text, NULL, 16) : 0;
+}
+
 static bool copy_frame(struct frame_names *names, const json_t *frame, struct arena *arena)
 {
 	const json_t *inlines = json_object_get(frame, "inlines");
@@ -349,7 +366,8 @@ static bool copy_frame(struct frame_names *names, const json_t *frame, struct ar
 	for (size_t i = 0; i < count && ok; i++)
 		ok = copy_call(&calls[i], i + 1 < count ? json_array_get(inlines, i) : frame, arena);
 	if (ok)
-		*names = (struct frame_names){REASON_NONE, calls, count};
+		*names = (struct frame_names){
+		        REASON_NONE, calls, count, number_of(json_object_get(frame, "function_offset"))};
 	return ok;
 }
 
@@ -364,11 +382,23 @@ static enum reason why_missing(const char *key, const char *told)
 	return why ? why : REASON_NOT_FOUND; /* a word of a newer server */
 }
 
-/* The id by which the server knows a module, and where its image begins. The latter is needed only if there is no
- * file: then the addresses asked for so far were counted from the wrong place. */
+static struct file_map file_map_of_json(const json_t *segments)
+{
+	struct file_map m = {.count = 0};
+	for (size_t i = 0; i < json_array_size(segments) && i < FILE_MAP_MAX; i++) {
+		const json_t *s = json_array_get(segments, i);
+		m.items[m.count++] = (struct file_map_item){number_of(json_object_get(s, "offset")),
+		        number_of(json_object_get(s, "file_size")), number_of(json_object_get(s, "address"))};
+	}
+	return m;
+}
+
+/* The id by which the server knows a module, and where it is loaded. The latter is needed only if there is no file:
+ * then the addresses asked for so far were counted from the wrong place. */
 static void decide(struct filter_names *n, struct questions *all, const json_t *found, const json_t *debug)
 {
-	const json_t *image_bases = json_object_get(debug, "image_bases");
+	const json_t *image_bases = json_object_get(debug, "image_bases"),
+	             *segments = json_object_get(debug, "segments");
 	const json_t *reasons = json_object_get(json_object_get(debug, "unnamed"), "modules");
 	char key[2 * TEXT_NAME_MAX + 64], first[sizeof key];
 	for (size_t i = 0; i < n->module_count; i++) {
@@ -384,9 +414,11 @@ static void decide(struct filter_names *n, struct questions *all, const json_t *
 			asked = true;
 			is_found = json_is_true(json_object_get(found, key));
 			m->id = id;
-			const char *base = json_string_value(json_object_get(image_bases, key));
-			m->image_base = base && !m->place ? strtoull(base, NULL, 16) : 0;
-			all->again = all->again || m->image_base;
+			if (m->place)
+				continue;
+			m->image_base = number_of(json_object_get(image_bases, key));
+			m->file = file_map_of_json(json_object_get(segments, key));
+			all->again = all->again || m->image_base || (m->file.count && all->has_file_offsets);
 		}
 		if (!asked)
 			continue;
@@ -470,11 +502,42 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 		               : m->decided && m->why != REASON_NONE ? m->why
 		                                                     : REASON_NO_ANSWER;
 		if (q->names.why == REASON_NO_ANSWER && !knows_base(m, q))
-			q->names.why = REASON_NO_OFFSET;
+			q->names.why = q->base == TEXT_FILE ? REASON_NOT_LOADED : REASON_NO_OFFSET;
 		else if (m && m->path && !elsewhere)
 			err = ask_file(n, q, all->arena, e);
 	}
 	return err || !n->server ? err : ask_server(n, all, e);
+}
+
+/* Whether a frame was looked up. */
+static bool is_of_offset(enum reason r)
+{
+	return r == REASON_NONE || r == REASON_BELOW_FIRST || r == REASON_BETWEEN || r == REASON_ABOVE_LAST ||
+	       r == REASON_WRONG_OFFSET || r == REASON_NO_FUNCTION;
+}
+
+/* Names for offsets in files whose places nobody knows are right only if a frame confirms them. */
+static void drop_guesses(struct filter_names *n, const struct frame_batch *b)
+{
+	for (unsigned confirmed = 0; confirmed < 2; confirmed++)
+		for (size_t i = 0; i < b->count; i++) {
+			const struct text_frame *f = &b->frames[i];
+			struct frame_names *names = &b->names[i];
+			struct module *m = f->module < 0 ? NULL : &n->modules[f->module];
+			uint64_t address;
+			if (f->base != TEXT_FILE || !m || m->confirmed || !is_of_offset(names->why))
+				continue;
+			if (m->file.count && !file_map_address(&m->file, f->address, &address))
+				*names = (struct frame_names){.why = REASON_NOT_LOADED};
+			if (m->place ? local_place_knows_file(m->place) : m->file.count > 0)
+				continue;
+			if (confirmed)
+				*names = (struct frame_names){.why = REASON_NO_SEGMENTS};
+			else if (names->count && f->edit_count && f->edits[0].at >= b->base)
+				m->confirmed = text_confirms(f,
+				        (struct str){b->text + (f->edits[0].at - b->base), f->edits[0].cut},
+				        names->calls[names->count - 1].function, names->behind);
+		}
 }
 
 enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, struct error *e)
@@ -488,6 +551,7 @@ enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, 
 	enum err err = ask_all(n, &all, e);
 	for (size_t i = 0; i < b->count; i++)
 		b->names[i] = all.items[which[i]].names;
+	drop_guesses(n, b);
 	local_symbols_settle(n->local);
 	return err;
 }

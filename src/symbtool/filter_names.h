@@ -14,6 +14,7 @@ struct frame_names {
 	enum reason why;
 	const struct text_call *calls;
 	size_t count;
+	uint64_t behind; /* bytes from the start of the function, the last of the calls */
 };
 
 struct filter_names;
@@ -25,6 +26,8 @@ void filter_names_free(struct filter_names *n);
 struct frame_batch {
 	const struct text_reader *reader;
 	const struct text_frame *frames;
+	const char *text;          /* with the frames */
+	uint64_t base;             /* where it begins in the whole text */
 	struct frame_names *names; /* found; what they point to is in the arena */
 	size_t count;
 	struct arena *arena;

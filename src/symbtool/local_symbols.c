@@ -24,19 +24,18 @@ enum {
 	COMPLAINTS_MAX = 20,      /* about files, in all */
 };
 
-struct segment {
-	uint64_t offset, address, size; /* in the file, and of it */
-	uint64_t in_memory;             /* its size there */
-	bool is_code;
+/* A segment with code, in memory. */
+struct code_segment {
+	uint64_t address, size;
 };
 
 struct local_place {
-	struct segment segments[SEGMENTS_MAX];
+	struct load_segments file;
+	struct code_segment segments[SEGMENTS_MAX];
 	size_t segment_count;
 	uint64_t image_base;
 	uint64_t code; /* the address of .text */
-	bool exec_known;
-	uint64_t exec; /* where the mapping of the first segment with code begins */
+	uint64_t exec; /* if there is a segment: where the mapping of the first segment with code begins */
 	bool fixed;    /* it is loaded where it was linked */
 	char debug_id[DEBUG_ID_LEN + 1];
 };
@@ -206,15 +205,13 @@ struct local_place *local_place_read(const char *path)
 	elf_getphdrnum(elf.elf, &count);
 	for (size_t i = 0; i < count && place->segment_count < SEGMENTS_MAX; i++) {
 		GElf_Phdr p;
-		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD)
+		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD || !(p.p_flags & PF_X))
 			continue;
-		if (p.p_flags & PF_X && !place->exec_known) {
-			place->exec_known = true;
+		if (!place->segment_count)
 			place->exec = p.p_vaddr - p.p_vaddr % MAPPING_ALIGNMENT;
-		}
-		place->segments[place->segment_count++] =
-		        (struct segment){p.p_offset, p.p_vaddr, p.p_filesz, p.p_memsz, p.p_flags & PF_X};
+		place->segments[place->segment_count++] = (struct code_segment){p.p_vaddr, p.p_memsz};
 	}
+	segments_read(&place->file, elf.elf);
 	elf_file_close(&elf);
 	return place;
 }
@@ -227,9 +224,21 @@ const char *local_place_debug_id(const struct local_place *place)
 static bool has_code_at(const struct local_place *place, uint64_t address)
 {
 	for (size_t i = 0; i < place->segment_count; i++) {
-		const struct segment *s = &place->segments[i];
-		if (s->is_code && address >= s->address && address - s->address < s->in_memory)
+		const struct code_segment *s = &place->segments[i];
+		if (address >= s->address && address - s->address < s->size)
 			return true;
+	}
+	return false;
+}
+
+static bool address_in_file(const struct local_place *place, uint64_t offset, uint64_t *address)
+{
+	for (size_t i = 0; i < place->file.count; i++) {
+		const struct load_segment *s = &place->file.items[i];
+		if (offset < s->offset || offset - s->offset >= s->file_size)
+			continue;
+		*address = s->address + (offset - s->offset);
+		return true;
 	}
 	return false;
 }
@@ -239,11 +248,19 @@ bool local_place_is_fixed(const struct local_place *place)
 	return place->fixed;
 }
 
+bool local_place_knows_file(const struct local_place *place)
+{
+	return place->file.count > 0;
+}
+
 bool local_place_knows(const struct local_place *place, uint64_t address, enum text_base base)
 {
+	uint64_t ignored;
 	if (base == TEXT_FIXED)
 		return place->fixed && has_code_at(place, address);
-	return base == TEXT_CODE ? place->code != 0 : base == TEXT_EXEC ? place->exec_known : true;
+	if (base == TEXT_FILE)
+		return !place->file.count || address_in_file(place, address, &ignored);
+	return base == TEXT_CODE ? place->code != 0 : base == TEXT_EXEC ? place->segment_count > 0 : true;
 }
 
 uint64_t local_place_address(const struct local_place *place, uint64_t address, enum text_base base)
@@ -252,11 +269,8 @@ uint64_t local_place_address(const struct local_place *place, uint64_t address, 
 		return address + place->image_base;
 	if (base == TEXT_CODE || base == TEXT_EXEC)
 		return address + (base == TEXT_CODE ? place->code : place->exec);
-	for (size_t i = 0; base == TEXT_FILE && i < place->segment_count; i++) {
-		const struct segment *s = &place->segments[i];
-		if (address >= s->offset && address - s->offset < s->size)
-			return address - s->offset + s->address;
-	}
+	if (base == TEXT_FILE)
+		address_in_file(place, address, &address);
 	return address;
 }
 

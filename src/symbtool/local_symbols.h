@@ -35,6 +35,9 @@ struct local_place;
 struct local_place *local_place_read(const char *path);
 /* Whether the file says where this base is; for TEXT_FIXED, that it has code at this address. */
 bool local_place_knows(const struct local_place *p, uint64_t address, enum text_base base);
+/* Whether the file says where it is loaded, so that an offset in it (TEXT_FILE) leads to an address. If not, the offset
+ * is taken as the address. */
+bool local_place_knows_file(const struct local_place *p);
 /* Whether it is loaded where it was linked. */
 bool local_place_is_fixed(const struct local_place *p);
 /* The file's own address for an address in the text. */

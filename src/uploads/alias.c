@@ -81,8 +81,8 @@ static enum err get_merits(struct merits *m, const struct symbfile_claims *claim
 	return err;
 }
 
-/* The latest upload that says where the executable's segments are. */
-static struct file_map file_of(const struct symbfile_sets *sets)
+/* The latest upload that says where the executable's segments are; NULL: none. */
+static const struct symbfile_set *latest_with_segments(const struct symbfile_sets *sets)
 {
 	const struct symbfile_set *latest = NULL;
 	for (size_t i = 0; i < sets->count; i++) {
@@ -90,7 +90,24 @@ static struct file_map file_of(const struct symbfile_sets *sets)
 		if (s->complete && s->manifest.segments.count && (!latest || s->time > latest->time))
 			latest = s;
 	}
-	return latest ? file_map_of(&latest->manifest.segments) : (struct file_map){.count = 0};
+	return latest;
+}
+
+static bool is_same_image(const struct claim *a, const struct claim *b)
+{
+	return a->image_base == b->image_base && a->build_id.len == b->build_id.len &&
+	       memcmp(a->build_id.bytes, b->build_id.bytes, a->build_id.len) == 0;
+}
+
+/* Where the chosen executable is loaded. What does not know it itself, such as a debug file, is loaded like others of
+ * its build id. */
+static struct file_map file_of(const struct merits *m, const struct symbfile_claims *claims, unsigned chosen)
+{
+	const struct symbfile_set *s = latest_with_segments(&m->sets[chosen]);
+	for (unsigned i = 0; i < claims->count && !s; i++)
+		if (is_same_image(&claims->items[i], &claims->items[chosen]))
+			s = latest_with_segments(&m->sets[i]);
+	return s ? file_map_of(&s->manifest.segments) : (struct file_map){.count = 0};
 }
 
 enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const struct symbfile_claims *claims,
@@ -105,7 +122,7 @@ enum err symbfile_alias_choose(struct symbfile_alias *alias, bool *found, const 
 	*found = claims->count && !err;
 	if (*found)
 		*alias = (struct symbfile_alias){
-		        claims->items[chosen].id, claims->items[chosen].image_base, file_of(&m->sets[chosen])};
+		        claims->items[chosen].id, claims->items[chosen].image_base, file_of(m, claims, chosen)};
 	for (unsigned i = 0; i < claims->count && m; i++)
 		symbfile_sets_release(&m->sets[i]);
 	free(m);

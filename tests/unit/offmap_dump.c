@@ -115,16 +115,21 @@ static void dump_root(struct dump *d)
 {
 	static const char *const names[] = {"code pages", "string pages", "FUNC records", "PUBLIC records",
 	        "line records", "INLINE records", "damaged lines", "bytes of the symbol file", "bytes of the pages",
-	        "bytes of the code file's name", "bytes of its id"};
-	uint64_t counts[11];
+	        "bytes of the code file's name", "bytes of its id", "parts of the file", "units that lack entries"};
+	uint64_t counts[13];
 	title(d, "root");
 	field(d, 8, "generation 0x%" PRIx64, get_u64(d->at));
 	field(d, 8, "marker 0x%" PRIx64, get_u64(d->at));
-	for (unsigned i = 0; i < 11; i++)
+	for (unsigned i = 0; i < 13; i++)
 		counts[i] = number(d, names[i]);
 	for (unsigned i = 9; i < 11; i++)
 		if (counts[i])
 			text(d, counts[i]);
+	for (uint64_t i = 0; i < counts[11]; i++) {
+		address(d, "part of the file");
+		address(d, "  its size");
+		address(d, "  its address in the image");
+	}
 	for (uint64_t i = 0; i < counts[0]; i++)
 		address(d, "first address of the next code page: +");
 	for (uint64_t i = 0; i < counts[1]; i++)

@@ -17,6 +17,7 @@
 
 #include "base/buffer.h"
 #include "seed.h"
+#include "text/known_name.h"
 #include "text/reader.h"
 #include "text/signs.h"
 #include "text/write_names.h"
@@ -213,6 +214,42 @@ static void test_lines_with_more_around(void **state)
 	       "{\"log\":\"    #0 0x562ff30eb1f3  (/a+0x11f3)\\n\",\"stream\":\"stderr\"}\n",
 	        "1 /a a/ 0x11f3 elf [  ]\n2 ./a a/ 0x11f2 elf []\n3 /a a/ 0x1136 file [[unknown]]\n"
 	        "4 /a a/ 0x11f3 elf [  ]\n5 ./a a/ 0x11f2 elf []\n6 /a a/ 0x11f3 elf [  ]\n");
+}
+
+/* Which names of the text say that an offset in the file is one in the image. */
+static void test_names_that_confirm(void **state)
+{
+	static const struct {
+		const char *name, *function;
+		uint64_t behind;
+		bool caller, confirms;
+	} rows[] = {
+	        {"crash+0xd", "crash", 0xd, false, true},
+	        {"crash+0xd", "crash", 0xc, true, true},
+	        {"crash+0xd", "crash", 0xd, true, false},
+	        {"crash+0xd", "crash", 0xe, false, false},
+	        {"crash+0xd", "crasher", 0xd, false, false},
+	        {"crasher+0xd", "crash", 0xd, false, false},
+	        {"ns::crash+0xd", "ns::crash(int, char)", 0xd, false, true},
+	        {"crash.isra.0+0xd", "crash", 0xd, false, true},
+	        {"read@@GLIBC_2.2.5+0xd", "read", 0xd, false, true},
+	        {"std::operator++0x1f", "std::operator+", 0x1f, false, true},
+	        {"+0xd", "crash", 0xd, false, false},
+	        {"crash", "crash", 0, false, false},
+	        {"crash+0x", "crash", 0, false, false},
+	        {"crash+13", "crash", 0x13, false, false},
+	        {"crash+0xg", "crash", 0, false, false},
+	        {"", "crash", 0, false, false},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct text_frame f = {.offset = 0x1000, .address = 0x1000 - rows[i].caller, .base = TEXT_FILE};
+		bool got = text_confirms(&f, str_from(rows[i].name), str_from(rows[i].function), rows[i].behind);
+		if (got != rows[i].confirms)
+			fail_msg("row %zu: %s", i, rows[i].name);
+		f.base = TEXT_IMAGE;
+		assert_false(text_confirms(&f, str_from(rows[i].name), str_from(rows[i].function), rows[i].behind));
+	}
 }
 
 /* perf report */
@@ -1545,6 +1582,7 @@ int main(void)
 	        cmocka_unit_test(test_glibc),
 	        cmocka_unit_test(test_systemd),
 	        cmocka_unit_test(test_perf),
+	        cmocka_unit_test(test_names_that_confirm),
 	        cmocka_unit_test(test_lines_with_more_around),
 	        cmocka_unit_test(test_chromium),
 	        cmocka_unit_test(test_perf_report),

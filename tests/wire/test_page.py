@@ -365,8 +365,8 @@ def test_frames_of_node_with_names_stand_in_its_stack(page):
 def test_perf_report_is_one_list(page):
     rows = [f"    {share}%  app      app   [.] 0x000000000000{offset}\n            |\n            ---0x7f80e3a1{offset}\n\n" for share, offset in ((47.13, "1000"), (16.65, "9000"))]
     head = "# Overhead  Command  Shared Object  Symbol\n# ........  .......  .............  ......\n#\n"
-    page.send(f"MODULE Linux x86_64 {APP[1]} app\n" + head + "".join(rows)).result("main", "app+0x9000")
-    assert titles(page) == ["perf report"] and page.text("summary").startswith("2 frames · 1 with a name")
+    page.send(f"MODULE Linux x86_64 {APP[1]} app\n" + head + "".join(rows)).result("app+0x1000", "app+0x9000")
+    assert titles(page) == ["perf report"] and page.text("summary").startswith("2 frames · none with a name")
 
 
 def test_frames_of_java_are_in_its_native_stack(page):

@@ -40,6 +40,8 @@ int main(int argc, char **argv)
 	return printf("%d\\n", sum(t)) < 0;
 }
 """
+# more than a page of code: what lld and mold move by one lies where other functions are
+SOURCE += "".join(f"int pad{i}(int n) {{ return n * {i} + twice(n); }}\n" for i in range(600))
 LINKERS = {"bfd": "ld.bfd", "gold": "ld.gold", "lld": "ld.lld", "mold": "mold"}
 
 
@@ -133,23 +135,37 @@ def test_offsets_in_the_file(one, tmp_path, linker, pie):
         assert named([f.get("function") for f in got]) > most
     # what is inlined where, judges do not agree on: the function counts
     chains = [[i["function"] for i in f.get("inlines", [])] + [e] for f, e in zip(got, expected)]
-    # without the file: the server is asked by build id; where segments are needed, frames may stay as they are
+    # without the file: the server tells where it is loaded
     url = f"http://127.0.0.1:{one.node.nginx.port}"
-    done = subprocess.run(
-        [SYMBTOOL, "symbolicate", "--filter", "--url", url, "--module", f"prog={build_id}"], input=text, capture_output=True, text=True, timeout=BOUND, check=True
-    )  # fmt: skip
-    assert named(names_in(done.stdout, chains)) in (0, *range(int(most), len(chosen) + 1)), done.stdout[:400]
-    # of what is known by its FileID alone, segments are not: a reason, or the right name
-    got = frames_of(one, text, file_id)
-    named([f.get("function") for f in got])
-    assert all("function" in f or f["reason"] == "no segments" for f in got), got[0]
-    # a symbol file says nothing of segments
+    by_server = ["--url", url, "--module", f"prog={build_id}"]
+    # with it, or its debug data: those of eu-strip still have the segments
+    objcopied, stripped = f"{program}.debug", f"{program}.eu"
+    subprocess.run(["objcopy", "--only-keep-debug", program, objcopied], check=True)
+    subprocess.run(["eu-strip", "-f", stripped, "-o", f"{program}.rest", program], check=True)
+    for options in (by_server, ["--module", f"prog={program}"], ["--module", f"prog={stripped}"]):
+        done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", *options], input=text, capture_output=True, text=True, timeout=BOUND, check=True)
+        assert named(names_in(done.stdout, chains)) > most, (options, done.stdout[:400])
+    done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", "--module", f"prog={objcopied}"], input=text, capture_output=True, text=True, timeout=BOUND, check=True)
+    assert done.stdout == text and f"{len(chosen)} no segments" in done.stderr
+    # they do not take the place of what the executable told
+    run("push-symbols", "--force", "--url", url, objcopied, env={"SYMBTOOL_API_KEY": one.key})
+    assert named([f.get("function") for f in frames_of(one, text, debug_id(bytes.fromhex(build_id)))]) > most
+    # of what is known by its FileID alone, segments are not; nor of a symbol file: only a frame that has its name tells whether code was moved
     sym_id = new_build_id()
     base = min(start - offset for offset, start, _ in segments)
     one.symbols.add("prog", symbol_file(program, base), debug_id(sym_id))
-    got = frames_of(one, text, debug_id(sym_id))
-    named([f.get("function") for f in got])
-    assert all("function" in f or f["reason"] for f in got)
+    main = next(a for a, name in zip(addresses, names_of(program, addresses)) if name == "main")
+    start = next(int(row.split()[0], 16) for row in subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout.splitlines() if row.split()[-1] == "main")
+    told = f"prog 1 1.0: 1 cpu-clock:u: \n\t{file_offset(segments, main):16x} main+{main - start:#x} (/opt/prog)\n\n"
+    for ident, at in ((file_id, main), (debug_id(sym_id), main - base)):
+        assert {f.get("reason") for f in frames_of(one, text, ident)} == {"no segments"}
+        got = frames_of(one, text + told, ident)[:-1]
+        if at == file_offset(segments, main):
+            assert named([f.get("function") for f in got]) > 0.85 * len(chosen)
+        else:
+            assert {f.get("reason") for f in got} == {"no segments"}
+        other = told.replace("main+", "sum+")  # and only if it is the same name
+        assert {f.get("reason") for f in frames_of(one, text + other, ident)} == {"no segments"}
     # and in the image it is the same program
     assert named([f.get("function") for f in one.client.frames(["prog", debug_id(sym_id)], [a - base for a in chosen])]) > 0.85 * len(chosen)
 
@@ -177,3 +193,38 @@ def test_segments_are_those_of_the_latest_upload_that_knows_them(one):
     for more in ({}, {"FileSegments": "1000:402000:100:100"}, {}):
         accepted(upload(one, "ranges", ident[1], write(ranges("f", 0x402000)), fileset=f"s{len(more)}{id(more)}", BuildID=build_id.hex(), **more))
     assert frames_of(one, perf_text([0x1000]), debug_id(build_id))[0]["function"] == "f"
+
+
+@needs_symbtool
+@pytest.mark.parametrize("kind", ["executable", "eu-strip", "objcopy"])
+def test_executables_of_a_source_tell_their_segments(tmp_path, kind):
+    """Those with code, and the debug files of eu-strip; also to another host, through memcached. objcopy's do not know."""
+    program, tree = str(tmp_path / "prog"), tmp_path / "tree"
+    source = tmp_path / "prog.cpp"
+    source.write_text(SOURCE)
+    subprocess.run(["g++", "-g", "-O1", "-pie", "-fuse-ld=lld", "-Wl,--build-id=sha1", "-o", program, str(source)], check=True, timeout=BOUND)
+    segments, build_id = segments_of(program), json.loads(run("file-id", "--json", program).stdout)["build_id"]
+    folder = tree / ".build-id" / build_id[:2]
+    folder.mkdir(parents=True)
+    if kind == "executable":
+        (folder / build_id[2:]).mkdir()
+        shutil.copy(program, folder / build_id[2:] / "elf")
+    elif kind == "objcopy":
+        subprocess.run(["objcopy", "--only-keep-debug", program, str(folder / f"{build_id[2:]}.debug")], check=True)
+    else:
+        subprocess.run(["eu-strip", "-f", str(folder / f"{build_id[2:]}.debug"), "-o", str(tmp_path / "rest"), program], check=True)
+    addresses = random.Random(seed_of(kind)).sample(code_addresses(program, 1), 100)
+    expected = names_of(program, addresses)
+    text = perf_text(file_offset(segments, a) for a in addresses)
+    with Stack(bucket=False, daemons=2, config={"source": [f"elf+file://{tree}"]}) as s:
+        for node in (0, 1):
+            got = frames_of(s, text, debug_id(bytes.fromhex(build_id)), node)
+            if kind == "objcopy":
+                assert {f.get("reason") for f in got} == {"no segments"}
+            else:
+                # addr2line names what lies between functions after the one before
+                assert [(f["function"], e) for f, e in zip(got, expected) if f.get("function", e) != e] == []
+                assert sum("function" in f for f in got) > 90
+        reply = s.client.post("/symbolicate/v5", json.dumps({"memoryMap": [["prog", debug_id(bytes.fromhex(build_id))]], "stacks": [[[0, 1]]]}), Debug="1").json()
+        told = [(int(r["offset"], 16), int(r["address"], 16), int(r["file_size"], 16)) for rows in reply["debug"]["segments"].values() for r in rows]
+        assert told == ([] if kind == "objcopy" else segments)
