@@ -108,20 +108,19 @@ static enum err too_many_modules(const struct inquiry *s, struct error *e)
 	return error_set(e, ERR_BAD_REQUEST, "more than %u modules", (unsigned)max_modules(s));
 }
 
-/* Frames that are only addresses, by the memory maps of the text. */
+/* Frames that are only addresses, by the memory maps of the text. A made-up address that no map has is not shown. */
 static enum err place_frames(struct text *t, struct error *e)
 {
 	uint64_t left = t->count;
 	for (struct chunk *c = t->first; c; c = c->next)
-		for (unsigned i = 0; i < CHUNK_FRAMES && left; i++, left--)
-			switch (text_reader_place(t->reader, &c->frames[i])) {
-			case TEXT_OK:
-				break;
-			case TEXT_NO_MEMORY:
-				return no_memory(e);
-			default:
-				return too_many_modules(t->inquiry, e);
-			}
+		for (unsigned i = 0; i < CHUNK_FRAMES && left; i++, left--) {
+			struct text_frame *f = &c->frames[i];
+			enum text_result result = text_reader_place(t->reader, f);
+			if (result)
+				return result == TEXT_NO_MEMORY ? no_memory(e) : too_many_modules(t->inquiry, e);
+			if (f->module == TEXT_NO_MODULE)
+				f->address = f->offset - ((f->offset - f->address) & 1);
+		}
 	return ERR_OK;
 }
 

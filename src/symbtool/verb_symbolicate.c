@@ -44,9 +44,9 @@ static const char usage[] =
         "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran,\n"
         "Zig, D, Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js,\n"
         "Python, Rust, glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report,\n"
-        "bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity,\n"
-        "macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET; also behind the prefixes\n"
-        "of logs, quoted in mails, and in strings of JSON.\n"
+        "simpleperf, bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine,\n"
+        "Unity, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, NAME+0xOFFSET; also behind the\n"
+        "prefixes of logs, quoted in mails, and in strings of JSON.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

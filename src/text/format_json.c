@@ -71,8 +71,8 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 	if (has(o, JSON_IMAGE_OFFSET) && has(o, JSON_IMAGE_INDEX) && index < IMAGES_MAX && offset < IMAGE_SIZE_MAX) {
 		bool caller = r->json.frame_index++;
 		f.process |= JSON_IMAGES;
-		f.offset = f.address = (index << IMAGE_SHIFT) + offset;
-		f.address -= caller && offset;
+		f.offset = offset;
+		f.address = (index << IMAGE_SHIFT) + offset - (caller && offset);
 		text_edit_one(r, &f, at, at, TEXT_JSON_IPS);
 		if (!o->named)
 			text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
@@ -142,6 +142,7 @@ static void end_mongo_frame(struct text_reader *r, const struct text_object *o, 
 		return;
 	f.offset = mongo_address(base, offset);
 	note_caller(r, &f, o, trampoline ? str_from("libc.so.6") : (struct str){"", 0});
+	f.offset = offset;
 	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
 	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 }

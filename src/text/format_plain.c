@@ -222,6 +222,8 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	if (path.len && *path.data == '[')
 		path.len = 0;
 	struct str name = between(line.at, open - 1);
+	if (ends_with(name, "]") && find_word(line.at, open, "[+")) /* simpleperf, whose addresses are in memory */
+		return false;
 	struct rest hex = {line.at, open - 1};
 	uint64_t same;
 	bool unknown = str_equal(name, str_from("[unknown]")) ||
@@ -394,6 +396,32 @@ static bool ends_name(int c)
 	return c < 0 || is_blank(c) || strchr("()[]<>{}\"'`,;=|!", c);
 }
 
+/* simpleperf: "libart.so[+13728c]" in place of a symbol, an address of the file. Executables have names like others',
+ * so a label stands before them, or their path behind: "    symbol: app_process64[+1a2c]", "  5c41a2c
+ * app_process64[+1a2c] (/system/bin/app_process64)". Callers are lowered already. plus: of "[+". */
+static const char *read_simpleperf(struct text_reader *r, struct rest line, const char *plus)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	struct rest hex = {plus + 1, line.end};
+	const char *end = plus - 1, *name = end;
+	if (!take_hex(&hex, &f.offset) || !take_literal(&hex, "]"))
+		return NULL;
+	while (name > line.at && end - name <= TEXT_NAME_MAX && !ends_name((unsigned char)name[-1]))
+		name--;
+	struct str module = between(name, end), behind = between(hex.at, line.end);
+	blanks(&line);
+	bool labelled = take_literal(&line, "symbol: ") && line.at == name;
+	bool told = behind.len > module.len + 1 && str_equal(str_first(behind, 2), str_from(" (")) &&
+	            behind.data[behind.len - 1] == ')' && behind.data[behind.len - 2 - module.len] == '/' &&
+	            !memcmp(behind.data + behind.len - 1 - module.len, name, module.len);
+	if (!module.len || !(labelled || told || is_module(r, module)))
+		return NULL;
+	f.address = f.offset;
+	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);
+	text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return hex.at;
+}
+
 /* The frame around this plus sign; returns what follows it, or NULL. */
 static const char *read_at(struct text_reader *r, struct rest line, const char *plus, const char *from)
 {
@@ -429,7 +457,8 @@ bool text_read_anything(struct text_reader *r, struct rest line)
 		const char *plus = memchr(from, '+', (size_t)(line.end - from));
 		if (!plus)
 			break;
-		const char *after = read_at(r, line, plus, from);
+		bool bracket = plus > line.at && plus[-1] == '[';
+		const char *after = bracket ? read_simpleperf(r, line, plus) : read_at(r, line, plus, from);
 		from = after ? after : plus + 1;
 	}
 	return r->frames > 0;

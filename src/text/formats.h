@@ -156,7 +156,7 @@ bool text_read_beginning(struct text_reader *r, struct rest line);
 bool text_read_windbg(struct text_reader *r, struct rest line);
 /* (what stands above its rows; always false) */
 bool text_read_windbg_heading(struct text_reader *r, struct rest line);
-/* hs_err of Java, NAME+0xOFFSET */
+/* hs_err of Java, simpleperf, NAME+0xOFFSET */
 bool text_read_anything(struct text_reader *r, struct rest line);
 
 #endif

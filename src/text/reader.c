@@ -88,7 +88,7 @@ static bool find_in_file(struct text_reader *r, const struct text_frame *f, stru
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 {
 	struct text_location at;
-	uint64_t caller = f->offset - f->address; /* 1 for a return address */
+	uint64_t caller = (f->offset - f->address) & 1; /* a return address */
 	if (f->module != TEXT_NO_MODULE ||
 	        (!text_maps_find(&r->maps, f->process, f->address, &at) && !find_in_file(r, f, &at)))
 		return TEXT_OK;
@@ -121,8 +121,8 @@ void text_reader_settle(struct text_reader *r)
 const char text_formats[] =
         "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
         "Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, "
-        "glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report, bpftrace, MongoDB, Sentry, "
-        "minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, WinDbg, "
+        "glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report, simpleperf, bpftrace, MongoDB, "
+        "Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, WinDbg, "
         "Windows event log, .NET NativeAOT, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)

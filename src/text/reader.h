@@ -60,7 +60,8 @@ struct text_frame {
 	uint64_t line;    /* its number, from 1 */
 	int32_t module;   /* text_reader_module; TEXT_NO_MODULE: the text has only an address */
 	uint64_t offset;  /* as the text has it */
-	uint64_t address; /* the address to look up: for a return address, one byte before it */
+	uint64_t address; /* the address to look up: for a return address, one byte before it; made up if only an
+	                   * image's number is known */
 	enum text_base base;
 	uint32_t file;    /* without a module: the number, from 1, of the one beside it; 0: none */
 	uint32_t process; /* of several in one text; see text_reader_place */

@@ -484,6 +484,27 @@ static void test_return_addresses_of_offsets(void **state)
 	        "5 b.so b.so/ 0x50 image []\n");
 }
 
+/* simpleperf: report-sample, report, and report_sample.py. */
+static void test_simpleperf(void **state)
+{
+	(void)state;
+	expect("sample:\n  event_type: cpu-cycles:u\n  thread_id: 7\n"
+	       "  vaddr_in_file: 1136\n  file: /system/lib64/libx.so\n  symbol: libx.so[+1136]\n  callchain:\n"
+	       "    vaddr_in_file: 2100\n    file: /system/bin/app_process64\n    symbol: app_process64[+2100]\n"
+	       "    vaddr_in_file: 2200\n    file: /system/bin/app_process64\n    symbol: main\n",
+	        "6 libx.so libx.so/ 0x1136 elf []\n"
+	        "10 app_process64 app_process64/ 0x2100 elf []\n");
+	expect("app 7 [000] 1.5: 10 cpu-cycles:\n"
+	       "\t      6e8ecbf28c libx.so[+1136] (/system/lib64/libx.so)\n"
+	       "\t      5c41a2c app_process64[+2100] (/system/bin/app_process64)\n"
+	       "\t      5c41a2c app_process64[+2100] (/system/bin/process64)\n"
+	       "\t      5c41a2c array[+1] (see above)\n array[+1]\n libx.so[+1\n [+1] x\n",
+	        "2 libx.so libx.so/ 0x1136 elf []\n"
+	        "3 app_process64 app_process64/ 0x2100 elf []\n");
+	expect("47.13%    app      7     7    /system/lib64/libx.so   libx.so[+1136]\n",
+	        "1 libx.so libx.so/ 0x1136 elf []\n");
+}
+
 /* WinDbg. The forms are those of Microsoft's documentation of k and of published reports: kn with inlined calls
  * (windows-driver-docs), kb of 32 bits, and STACK_TEXT of !analyze (WinDbg-Feedback #361). */
 static void test_windbg(void **state)
@@ -1595,6 +1616,7 @@ int main(void)
 	        cmocka_unit_test(test_minidump_json),
 	        cmocka_unit_test(test_anything),
 	        cmocka_unit_test(test_return_addresses_of_offsets),
+	        cmocka_unit_test(test_simpleperf),
 	        cmocka_unit_test(test_windbg),
 	        cmocka_unit_test(test_gdb),
 	        cmocka_unit_test(test_maps_before_and_after),

@@ -321,6 +321,26 @@ def test_windows_event_log(one):
     assert "(" not in functions(one, head + "Fault offset: 0x00000000000010f9\n")
 
 
+def test_windbg(one):
+    """As kb and !analyze print rows, in the form of published reports (microsoft/WinDbg-Feedback #361): the first has where the fault came."""
+    head = f"MODULE windows x86_64 {IDS['libcrash.so']} libcrash.pdb\n"
+    one.symbols.add("libcrash.pdb", read("libcrash.sym").split("\n", 1)[1], IDS["libcrash.so"])
+    arguments = {"ChildEBP RetAddr  Args to Child": "0019e56c 0040c987 025805a8 0000003f 0019e5bc", "STACK_TEXT:  ": "00000016`f1f7b508 00007ffa`3672ecd1     : 00000000`00000000 :"}
+    for heading, row in arguments.items():
+        named = functions(one, head + heading + "\n" + "".join(f"{row} libcrash+0x{at:x}\n" for at in (0x10F9, 0x1105, 0x1130)))
+        assert PLACE.findall(named) == places("die", "twice", "crash"), named
+
+
+def test_simpleperf(one):
+    """In the form of report-sample and report_sample.py, whose callers are lowered already."""
+    head = f"MODULE Linux arm64 {IDS['libcrash.so']} libcrash.so\n"
+    sample = "sample:\n  event_type: cpu-cycles:u\n" + "".join(f"  vaddr_in_file: {at:x}\n  file: /system/lib64/libcrash.so\n  symbol: libcrash.so[+{at:x}]\n" for at in (0x10F9, 0x1104, 0x112F))
+    script = "app\t7 [000] 1.5: 10 cpu-cycles:\n" + "".join(f"\t      6e8ecb{at:x} libcrash.so[+{at:x}] (/system/lib64/libcrash.so)\n" for at in (0x10F9, 0x1104, 0x112F))
+    for text in (sample, script):
+        named = functions(one, head + text)
+        assert PLACE.findall(named) == places("die", "twice", "crash"), named
+
+
 def test_dotnet_native_aot(one):
     """In the form of DeveloperExperience.CreateStackTraceString. The first frame may be where a fault came."""
     head = f"MODULE Linux x86_64 {IDS['libcrash.so']} libcrash\n"

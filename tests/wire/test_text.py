@@ -146,6 +146,12 @@ def test_what_a_log_has_around_a_line(one, wrap, line):
     assert (json.loads(f'"{inner}"') if quoted else inner) == line, reply["around"]
 
 
+def test_an_image_without_an_address_has_no_made_up_one(one):
+    """Apple counts images; frames in one that was nowhere keep the number that the report has."""
+    text = '{"threads": [{"frames": [{"imageOffset": 17, "imageIndex": 1}, {"imageOffset": 18, "imageIndex": 1}]}], "usedImages": []}\n'
+    assert [(f["offset"], f["module_offset"], f["reason"]) for f in frames_of(post(one, text, JSON))] == [("0x11", "0x11", "no module"), ("0x12", "0x11", "no module")]
+
+
 def test_return_addresses(one):
     text = f"Module app with build-id {BUILD_ID}\n#0  0x1 n/a (app + 0x1010)\n#1  0x1 n/a (app + 0x1010)\n"
     one.symbols.add("app", SAMPLE, LIBC[1])
