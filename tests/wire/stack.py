@@ -64,6 +64,20 @@ def wait_for(condition, what, bound=60.0, pause=0.02):
         time.sleep(pause)
 
 
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
+        return [int(child) for child in f.read().split()]
+
+
+def opened(pid):
+    """The names of all that a process has open, but for what it closes meanwhile."""
+    names = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            names.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return names
+
+
 def free_port():
     """A port below the range that the kernel hands out, so that no outgoing connection takes it meanwhile. All test
     processes that share this network keep it from each other by a socket with its name, which ends with the process."""

@@ -336,6 +336,7 @@ def test_a_slow_memcached_is_not_asked_after_the_deadline():
         assert s.bucket.hits() == 0
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_pages_that_are_late_are_not_lost(gensym):
     """They are had the next time, and no bucket is asked again."""
@@ -404,6 +405,7 @@ def test_memcached_comes_and_goes_under_load(gensym):
             assert not failures, (disturb, failures[:3])
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_memcached_too_small(gensym):
     """Eight megabytes for maps of twice that: pages are lost all the time, the answers stay right."""

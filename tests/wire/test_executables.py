@@ -3,7 +3,6 @@
 HTTP, S3 and elfutils' own debuginfod. Files that lie or kill their reader cost one module."""
 
 import contextlib
-import glob
 import gzip
 import json
 import lzma
@@ -20,7 +19,7 @@ import pytest
 
 from client import job
 from s3 import BUCKET, S3, program_or_fail
-from stack import DAEMON, Bucket, Stack, seed_of, wait_for
+from stack import DAEMON, Bucket, Stack, opened, seed_of, wait_for
 from symbols import Symbols
 from test_debuginfod import Place, build_id_of, place, server  # noqa: F401
 from test_symbtool import SYMBTOOL, code_addresses, compile_program, run, v5_frames
@@ -160,6 +159,7 @@ class Shared:
         return [named(s, i, a) for i, a in zip(self.ids, self.addresses, strict=True)]
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("dwz"), reason="dwz is not installed")
 def test_shared_entries_that_only_a_name_leads_to(tmp_path):
@@ -917,8 +917,7 @@ def test_source_code_is_given_only_if_the_settings_say_so(tree, served):
 
 def open_below(folder, pid):
     """What a process has open of a folder, or the folder itself."""
-    links = [os.readlink(fd) for fd in glob.glob(f"/proc/{pid}/fd/*") if os.path.islink(fd)]
-    return [link for link in links if link.startswith(str(folder))]
+    return [link for link in opened(pid) if link.startswith(str(folder))]
 
 
 @pytest.mark.in_turn
@@ -1144,6 +1143,7 @@ def test_debuginfod(place, server):  # noqa: F811
             assert source(s, file, at, build_id=build_id)["source"] == f.read()
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists(LIBC) or not os.path.exists("/usr/lib/debug/.build-id"), reason="libc6-dbg is not installed")
 def test_the_libc_of_debian():

@@ -3,7 +3,6 @@
 them that must not notice."""
 
 import concurrent.futures
-import contextlib
 import http.client
 import json
 import os
@@ -18,7 +17,7 @@ import pytest
 
 from client import Client, Reply
 from fcgi_responder import Responder
-from stack import ROOT, Server, connects, free_port, wait_for
+from stack import ROOT, Server, children, connects, free_port, opened, wait_for
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import try_readme  # noqa: E402
@@ -269,12 +268,7 @@ def test_a_slow_client_of_a_symbol_file_holds_no_responder(own):
 
 def nginx_files(pid):
     """What this nginx and its workers have open."""
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
-        pids = [pid, *f.read().split()]
-    for one in pids:
-        for fd in os.listdir(f"/proc/{one}/fd"):
-            with contextlib.suppress(FileNotFoundError):
-                yield os.readlink(f"/proc/{one}/fd/{fd}")
+    return [name for one in [pid, *children(pid)] for name in opened(one)]
 
 
 def test_connections_to_the_responder_are_kept(own):

@@ -4,14 +4,13 @@
 import gzip
 import http.client
 import json
-import os
 import random
 import socket
 
 import pytest
 
 from client import job
-from stack import RawMemcached, Stack, wait_for
+from stack import RawMemcached, Stack, children, opened, wait_for
 from symbols import debug_id
 
 APP = ["app", debug_id("app")]
@@ -61,16 +60,7 @@ def ask(stack, headers=(), body=BODY):
 
 def replies_in_files(stack):
     """Files that nginx has open and removed already."""
-    found = []
-    for pid in children(stack.node.nginx.process.pid):
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            found += [name for name in [os.readlink(f"/proc/{pid}/fd/{fd}")] if "/tmp-fastcgi/" in name]
-    return found
-
-
-def children(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
-        return f.read().split()
+    return [name for pid in children(stack.node.nginx.process.pid) for name in opened(pid) if "/tmp-fastcgi/" in name]
 
 
 def names(data):
@@ -119,7 +109,7 @@ def test_a_reader_that_is_too_slow_is_cut_off():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("stays", [True, pytest.param(False, marks=pytest.mark.in_turn)])
 def test_pages_that_are_lost_while_a_reader_is_waited_for_are_loaded_again(stays):
     """The rest of the reply needs pages that have left memory, and memcached has lost them; the reader waits for them, or leaves."""
     other, sizes = ["other", debug_id("other")], {"cache_size": "64M", "finish_after": "0"}

@@ -244,6 +244,7 @@ BIG = ["big.pdb", debug_id("big.pdb")]
 
 
 @pytest.mark.slow
+@pytest.mark.in_turn
 def test_processes_with_different_secrets_do_not_believe_each_other(tmp_path, gensym):
     """One secret, another, none: whoever comes with other than the writer's loads anew; the writer's own is believed."""
     secrets = [secret_file(tmp_path, "one", "1" * 32 + "\n"), secret_file(tmp_path, "two", "2" * 32), None]
