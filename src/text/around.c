@@ -55,7 +55,7 @@ struct text_around text_around_line(struct str line)
 	struct rest r = {line.data, line.data + line.len};
 	struct str source, logged;
 	take_colours(&r);
-	r = text_without_prefix(r, &source);
+	r = text_without_prefix(r, true, &source);
 	take_colours(&r);
 	if (find_logged(r, &logged))
 		return (struct text_around){

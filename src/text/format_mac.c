@@ -109,7 +109,7 @@ static bool read_graph(struct text_reader *r, struct rest line)
 	bool sampled = read_sampled(line, &image, &f.offset);
 	if (!sampled && !read_spun(line, &image, &f.offset))
 		return false;
-	next = text_without_prefix(next, &source);
+	next = text_without_prefix(next, true, &source);
 	ptrdiff_t below = pass_count(&next);
 	if ((!sampled && below == at) || r->in_string)
 		return true;

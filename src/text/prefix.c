@@ -3,6 +3,8 @@
 
 #include "text/prefix.h"
 
+/* Here a struct rest is put back by its pointer: to copy it takes longer. */
+
 enum {
 	PREFIXES_MAX = 8,  /* one behind the other */
 	SOURCE_MAX = 128,  /* bytes of a name of host, program, service or pod */
@@ -33,15 +35,14 @@ static bool take_clock(struct rest *r)
 /* Nothing, Z, +01:00, -0500 */
 static void take_zone(struct rest *r)
 {
-	struct rest zone = *r;
+	const char *from = r->at;
 	if (take_literal(r, "Z") || (peek(r) != '+' && peek(r) != '-'))
 		return;
-	zone.at++;
-	if (!take_digits(&zone, 2))
-		return;
-	take_literal(&zone, ":");
-	if (take_digits(&zone, 2))
-		*r = zone;
+	r->at++;
+	bool taken = take_digits(r, 2);
+	take_literal(r, ":");
+	if (!taken || !take_digits(r, 2))
+		r->at = from;
 }
 
 /* 2026-11-26T18:56:33.123Z, with a blank or T before the clock */
@@ -120,22 +121,22 @@ static bool take_host(struct rest *r, struct str *source)
 /* A time, and behind it the host and program, or the stream of a container's log. */
 static bool take_time(struct rest *r, struct str *source)
 {
-	struct rest time = *r;
+	const char *from = r->at;
 	struct str told;
-	if (is_digit(peek(r)) ? !take_date(&time) : !take_month_and_day(&time)) {
-		time = *r;
-		if (!take_clock(&time))
+	if (is_digit(peek(r)) ? !take_date(r) : !take_month_and_day(r)) {
+		r->at = from;
+		if (!take_clock(r))
 			return false;
 	}
-	if (!take_literal(&time, " ") && time.at != time.end)
+	if (!take_literal(r, " ") && r->at != r->end)
 		return false;
-	*r = time;
+	from = r->at;
 	if (take_literal(r, "stdout F ") || take_literal(r, "stderr F "))
 		return true;
-	if (take_host(&time, &told)) {
-		*r = time;
+	if (take_host(r, &told))
 		*source = told;
-	}
+	else
+		r->at = from;
 	return true;
 }
 
@@ -168,9 +169,7 @@ static bool take_pod(struct rest *r, struct str *source)
 static bool take_service(struct rest *r, struct str *source)
 {
 	const char *from = r->at;
-	size_t left = (size_t)(r->end - from);
-	if (!memchr(from, '|', left < SOURCE_MAX ? left : SOURCE_MAX) || !take_name(r) || !blanks(r) ||
-	        !take_literal(r, "| "))
+	if (!take_name(r) || !blanks(r) || !take_literal(r, "| "))
 		return false;
 	*source = between(from, r->at);
 	return true;
@@ -185,24 +184,30 @@ static bool take_quote(struct rest *r)
 }
 
 /* By its first byte. */
-static bool take_prefix(struct rest *line, struct str *source)
+static bool take_prefix(struct rest *r, bool has_bar, struct str *source)
 {
-	struct rest r = *line;
-	int first = peek(&r);
-	bool found = first == '>' ? take_quote(&r) : first == '[' ? take_bracketed_time(&r) : take_time(&r, source);
-	if (!found) {
-		r = *line;
-		found = !source->len && (first == '[' ? take_pod(&r, source) : take_service(&r, source));
+	const char *from = r->at;
+	int first = peek(r);
+	bool found = false;
+	if (first == '>')
+		found = take_quote(r);
+	else if (first == '[')
+		found = take_bracketed_time(r);
+	else if (is_digit(first) || (first >= 'A' && first <= 'S')) /* April to September */
+		found = take_time(r, source);
+	if (!found && !source->len && (first == '[' || has_bar)) {
+		r->at = from;
+		found = first == '[' ? take_pod(r, source) : take_service(r, source);
 	}
-	if (found)
-		*line = r;
+	if (!found)
+		r->at = from;
 	return found;
 }
 
-struct rest text_without_prefix(struct rest line, struct str *source)
+struct rest text_without_prefix(struct rest line, bool has_bar, struct str *source)
 {
 	*source = (struct str){"", 0};
-	for (unsigned i = 0; i < PREFIXES_MAX && line.at < line.end && take_prefix(&line, source); i++)
+	for (unsigned i = 0; i < PREFIXES_MAX && line.at < line.end && take_prefix(&line, has_bar, source); i++)
 		;
 	return line;
 }

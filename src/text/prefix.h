@@ -8,8 +8,8 @@
 
 #include "text/scan.h"
 
-/* The line behind it; the same line if there is none. *source: who wrote the line, if the prefix tells it, as "host
- * app[123]"; else empty. */
-struct rest text_without_prefix(struct rest line, struct str *source);
+/* The line behind it; the same line if there is none. has_bar: there may be a | in the line. *source: who wrote the
+ * line, if the prefix tells it, as "host app[123]"; else empty. */
+struct rest text_without_prefix(struct rest line, bool has_bar, struct str *source);
 
 #endif

@@ -236,24 +236,42 @@ static const struct {
         {SIGN_PLUS, text_read_anything},
 };
 
+/* What is asked of every line takes pointers: a struct rest would be copied within memory. */
+
 /* Java's hs_err: "C  [libjn.so+0x112c]  name+0x1c", "j  J.go()V+1", "v  ~StubRoutines::call_stub". */
-static bool is_hotspot(struct rest line)
+static bool is_hotspot(const char *at, const char *end)
 {
-	return line.end - line.at > 2 && memchr("CVvJjA", *line.at, 6) && line.at[1] == ' ';
+	return end - at > 2 && at[1] == ' ' && memchr("CVvJjA", *at, 6);
 }
 
 /* Letters with which headings begin, and the addresses of a memory map, of five digits or more. */
-static bool may_begin(struct rest line)
+static bool may_begin(const char *at, const char *end)
 {
-	blanks(&line);
-	if (line.at == line.end)
-		return false;
-	if (memchr("PIMSCE*#htT=F(@bW", *line.at, 17))
-		return true;
-	uint64_t ignored;
-	const char *from = line.at;
-	return hex_value((unsigned char)*from) >= 0 && take_hex(&line, &ignored) && line.at - from > 4 &&
-	       peek(&line) == '-';
+	static const bool begins[256] = {['P'] = true,
+	        ['I'] = true,
+	        ['M'] = true,
+	        ['S'] = true,
+	        ['C'] = true,
+	        ['E'] = true,
+	        ['*'] = true,
+	        ['#'] = true,
+	        ['h'] = true,
+	        ['t'] = true,
+	        ['T'] = true,
+	        ['='] = true,
+	        ['F'] = true,
+	        ['('] = true,
+	        ['@'] = true,
+	        ['b'] = true,
+	        ['W'] = true};
+	while (at < end && is_blank(*at))
+		at++;
+	if (at == end || begins[(unsigned char)*at])
+		return at < end;
+	const char *from = at;
+	while (at < end && hex_value(*at) >= 0)
+		at++;
+	return at - from > 4 && at - from <= 16 && at < end && *at == '-';
 }
 
 /* A number or word alone, as in lists of pretty-printed JSON. */
@@ -278,20 +296,29 @@ static bool is_between_frames(struct rest line)
  */
 static void pass_no_frame(struct text_reader *r, struct rest line)
 {
+	if (!r->perf_depth && r->signal_line != r->line)
+		return;
 	if (!is_between_frames(line))
 		r->perf_depth = 0;
 	else if (r->signal_line == r->line && !r->frames && r->caller_line != r->line)
 		r->signal_line++;
 }
 
-/* The line without "\033[1;31m" at its beginning and "\033[0m" at its end. */
-static struct rest without_colours(struct rest line)
+/* Where the line ends, without "\r" and "\033[0m". */
+static const char *without_end(const char *at, const char *end)
 {
-	static const char end[] = "\033[0m";
-	if (ends_with(between(line.at, line.end), end))
-		line.end -= sizeof end - 1;
-	take_colours(&line);
-	return line;
+	static const char reset[] = "\033[0m";
+	if (end > at && end[-1] == '\r')
+		end--;
+	return ends_with(between(at, end), reset) ? end - (sizeof reset - 1) : end;
+}
+
+/* Behind "\033[1;31m", if it is there. */
+static const char *behind_colours(const char *at, const char *end)
+{
+	struct rest r = {at, end};
+	take_colours(&r);
+	return r.at;
 }
 
 /* Lines of several programs may stand among each other; each has a process, and a memory map, of its own. The oldest
@@ -316,64 +343,61 @@ static void change_source(struct text_reader *r, struct str source)
 }
 
 /* Whether its prefix begins and ends like the latest one, and tells of no source: then it need not be read again. */
-static bool has_same_prefix(const struct text_reader *r, struct rest line)
+static bool has_same_prefix(const struct text_reader *r, const char *at, const char *end)
 {
 	size_t len = r->prefix_len;
-	if (len <= sizeof r->prefix || r->source || (size_t)(line.end - line.at) < len)
+	if (len <= sizeof r->prefix || r->source || (size_t)(end - at) < len)
 		return false;
-	char last = line.at[len - 2];
-	return !memcmp(line.at, r->prefix, sizeof r->prefix) && line.at[len - 1] == ' ' &&
+	char last = at[len - 2];
+	return !memcmp(at, r->prefix, sizeof r->prefix) && at[len - 1] == ' ' &&
 	       (last == r->prefix_last || (is_digit((unsigned char)last) && is_digit((unsigned char)r->prefix_last)));
 }
 
-static struct rest without_prefix(struct text_reader *r, struct rest line)
+/* Behind what a log puts there, if it does, and the colours behind that. */
+static const char *behind_prefix(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	struct str source = {"", 0};
-	struct rest behind = line;
-	if (has_same_prefix(r, line)) {
-		behind.at += r->prefix_len;
-		return without_colours(behind);
-	}
-	behind = text_without_prefix(line, &source);
-	size_t len = (size_t)(behind.at - line.at);
+	if (has_same_prefix(r, at, end))
+		return behind_colours(at + r->prefix_len, end);
+	const char *behind = text_without_prefix((struct rest){at, end}, signs & SIGN_BRACE, &source).at;
+	size_t len = (size_t)(behind - at);
 	if (!len)
-		return line;
+		return at;
 	r->prefix_len = 0;
-	if (len > sizeof r->prefix && behind.at[-1] == ' ') {
+	if (len > sizeof r->prefix && behind[-1] == ' ') {
 		r->prefix_len = len;
-		r->prefix_last = behind.at[-2];
-		memcpy(r->prefix, line.at, sizeof r->prefix);
+		r->prefix_last = behind[-2];
+		memcpy(r->prefix, at, sizeof r->prefix);
 	}
 	if (source.len)
 		change_source(r, source);
-	return without_colours(behind);
+	return behind_colours(behind, end);
 }
 
-/* A line without prefix and colours. Whether a format recognises it. */
-static bool read_formats(struct text_reader *r, struct rest line, unsigned signs)
+static bool ask_formats(struct text_reader *r, struct rest line, unsigned signs)
 {
-	unsigned perf_depth = r->perf_depth;
 	bool found = false;
-	r->frames = 0;
-	r->hotspot_depth = is_hotspot(line) ? r->hotspot_depth + 1 : 0;
-	if (may_begin(line))
-		signs |= SIGN_FIRST;
-	for (size_t i = 0; signs && line.at < line.end && !found && i < sizeof formats / sizeof *formats; i++)
+	for (size_t i = 0; line.at < line.end && !found && i < sizeof formats / sizeof *formats; i++)
 		found = signs & formats[i].signs && formats[i].read(r, line);
-	if (!r->frames)
-		r->base_count = r->strace_depth = 0;
-	if (!r->all_frames && signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE))
-		guess_look(&r->guess, line, r->line - r->inner_lines);
-	if (r->perf_depth == perf_depth)
-		pass_no_frame(r, line);
 	return found;
 }
 
-static struct rest without_return(struct rest line)
+/* A line without prefix and colours. Whether a format recognises it. */
+static bool read_formats(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
-	if (line.end > line.at && line.end[-1] == '\r')
-		line.end--;
-	return line;
+	unsigned perf_depth = r->perf_depth;
+	r->frames = 0;
+	r->hotspot_depth = is_hotspot(at, end) ? r->hotspot_depth + 1 : 0;
+	if (may_begin(at, end))
+		signs |= SIGN_FIRST;
+	bool found = signs && ask_formats(r, (struct rest){at, end}, signs);
+	if (!r->frames)
+		r->base_count = r->strace_depth = 0;
+	if (!r->all_frames && signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE))
+		guess_look(&r->guess, (struct rest){at, end}, r->line - r->inner_lines);
+	if (r->perf_depth == perf_depth)
+		pass_no_frame(r, (struct rest){at, end});
+	return found;
 }
 
 /* ---- strings of JSON ---- */
@@ -389,14 +413,15 @@ static bool read_string(struct text_reader *r, struct rest string)
 		text_maps_begin_process(&r->maps);
 	for (bool first = true; !r->result && text_unescape_line(r->unescaped, &string); first = false) {
 		unsigned signs;
-		struct rest line = {r->unescaped->text, r->unescaped->text + r->unescaped->len};
-		text_scan_line(line.at, line.end, &signs);
+		struct str source;
+		const char *at = r->unescaped->text, *end = at + r->unescaped->len;
+		text_scan_line(at, end, &signs);
 		r->line += !first;
 		r->inner_lines += !first;
-		line = without_colours(without_return(line));
-		struct str source;
-		line = text_without_prefix(line, &source);
-		found = read_formats(r, line, signs) || found;
+		end = without_end(at, end);
+		struct rest line = {behind_colours(at, end), end};
+		line = text_without_prefix(line, signs & SIGN_BRACE, &source);
+		found = read_formats(r, line.at, line.end, signs) || found;
 	}
 	if (whole) {
 		r->maps.process = process;
@@ -430,17 +455,31 @@ static bool read_strings(struct text_reader *r, struct rest line)
 	return found;
 }
 
-static void read_line(struct text_reader *r, struct rest line, unsigned signs)
+/* A line that is none of a JSON value ends it. */
+static void pass_json(struct text_reader *r, struct rest line)
 {
-	line = without_prefix(r, without_colours(without_return(line)));
+	blanks(&line);
+	if (line.at < line.end && !strchr("{}[]\",", *line.at) && !is_scalar(line))
+		r->json.depth = 0;
+}
+
+/* Whether the line is JSON with strings of lines. */
+static bool read_json(struct text_reader *r, struct rest line)
+{
+	return find_word(line.at, line.end, "\\n") &&
+	       (text_read_json(r, line) || read_strings(r, line) || *line.at == '{');
+}
+
+static void read_line(struct text_reader *r, const char *at, const char *end, unsigned signs)
+{
+	end = without_end(at, end);
+	at = behind_prefix(r, behind_colours(at, end), end, signs);
 	r->frames = 0;
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
-	if (!(signs & SIGN_QUOTE) || !find_word(line.at, line.end, "\\n") ||
-	        (!text_read_json(r, line) && !read_strings(r, line) && *line.at != '{'))
-		read_formats(r, line, signs);
-	blanks(&line);
-	if (r->json.depth && line.at < line.end && !strchr("{}[]\",", *line.at) && !is_scalar(line))
-		r->json.depth = 0;
+	if (!(signs & SIGN_QUOTE) || !read_json(r, (struct rest){at, end}))
+		read_formats(r, at, end, signs);
+	if (r->json.depth)
+		pass_json(r, (struct rest){at, end});
 }
 
 /* The next line tells whether a frame of a call graph has callees. False: it is still to come. */
@@ -470,7 +509,7 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 			r->line++;
 		r->start = start;
 		if (!r->skips && len <= TEXT_LINE_MAX)
-			read_line(r, (struct rest){start, stop}, signs);
+			read_line(r, start, stop, signs);
 		r->skips = !lf;
 		len += lf;
 		*used += len;

@@ -75,13 +75,13 @@ static inline bool take_decimal(struct rest *r, uint64_t *v)
 /* Passes "\033[1;31m". */
 static inline void take_colours(struct rest *r)
 {
-	struct rest colours = *r;
-	if (!take_literal(&colours, "\033["))
+	const char *from = r->at;
+	if (!take_literal(r, "\033["))
 		return;
-	while (is_digit(peek(&colours)) || peek(&colours) == ';')
-		colours.at++;
-	if (take_literal(&colours, "m"))
-		*r = colours;
+	while (is_digit(peek(r)) || peek(r) == ';')
+		r->at++;
+	if (!take_literal(r, "m"))
+		r->at = from;
 }
 
 static inline struct str between(const char *from, const char *to)
@@ -101,10 +101,16 @@ static inline const char *find_last(const char *from, const char *to, int c)
 	return from < to ? memrchr(from, c, (size_t)(to - from)) : NULL;
 }
 
-/* Where the word begins; NULL: it is not there. */
+/* Where the word begins; NULL: it is not there. On lines this is faster than memmem, which first makes a table. */
 static inline const char *find_word(const char *from, const char *to, const char *word)
 {
-	return from < to ? memmem(from, (size_t)(to - from), word, strlen(word)) : NULL;
+	size_t len = strlen(word);
+	for (; from < to && (size_t)(to - from) >= len; from++) {
+		from = memchr(from, *word, (size_t)(to - from) - len + 1);
+		if (!from || memcmp(from, word, len) == 0)
+			return from;
+	}
+	return NULL;
 }
 
 #endif
