@@ -19,6 +19,7 @@
 #include "extract/pe_file.h"
 #include "extract/temp_file.h"
 #include "helper/cage.h"
+#include "helper/memory.h"
 
 enum { OTHERS_MAX = 4 };
 
@@ -299,12 +300,14 @@ void job_run(int socket, int file, const struct job_limits *l)
 	j = (struct job){.limits = l, .socket = socket, .file = file};
 	enum err err = cage_enter(l, &e);
 	temp_file_in_memory();
+	memory_ends_job(socket);
 	if (!err && !large_stack_start(&thread, work, &j))
 		err = error_set(&e, ERR_UNAVAILABLE, "its reader cannot start a thread");
 	if (err)
 		finish(&j, err, &e);
 	else
 		pthread_join(thread, NULL);
+	memory_ends_job(-1);
 	close(j.file);
 	while (j.other_count > 0)
 		close(j.others[--j.other_count]);

@@ -16,7 +16,7 @@ front)
 	;;
 request_json) more=tests/unit/request_oracle.c size=4096 ;;
 sym) more="tests/fuzz/plain_map.c tests/fuzz/plain_sym.c tests/tools/indexed_map.c" size=2048 ;;
-helper) more=src/helper/job.c size=65536 ;;
+helper) more="src/helper/job.c src/helper/memory.c" size=65536 ;;
 *) more= size=4096 ;;
 esac
 # Of executables; the others need nothing of symbtool.

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include "elf/layouts.h"
 #include "extract/extract.h"
 #include "extract/ids.h"
+#include "helper/memory.h"
 
 #define HELPER "./symbolicated-extract"
 
@@ -254,6 +256,42 @@ static void test_too_little_memory(void **state)
 	assert_int_equal(ask(fd, l, &t, &e), ERR_CORRUPT);
 	assert_non_null(strstr(e.text, "its reader needed too much memory while"));
 	close(fd);
+}
+
+/* A library that takes memory that it does not get for malformed data says nothing any more. */
+static void test_failed_allocation_ends_the_job(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	skip(); /* their allocator is another */
+#endif
+	enum { LENGTH = 64 << 20 };
+	static struct packet packet;
+	int ends[2], status;
+	char *text = malloc(LENGTH + 1);
+	assert_non_null(text);
+	memset(text, 'a', LENGTH);
+	text[LENGTH] = 0;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		const struct rlimit most = {LENGTH, LENGTH};
+		setrlimit(RLIMIT_DATA, &most);
+		bool null = !strdup(text); /* as before a job */
+		memory_ends_job(ends[1]);
+		packet_send(ends[1], PACKET_DOING, null ? "null" : "", null ? 4 : 0, NULL, 0);
+		free(strdup(text));
+		_exit(EXIT_SUCCESS);
+	}
+	assert_true(pid > 0);
+	close(ends[1]);
+	assert_true(packet_receive(ends[0], &packet) && packet.kind == PACKET_DOING && packet.len == 4);
+	assert_true(packet_receive(ends[0], &packet) && packet.kind == PACKET_END && packet.len == 1);
+	assert_int_equal(packet.data[0], ERR_NO_MEMORY);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE);
+	close(ends[0]);
+	free(text);
 }
 
 /* The state of a process and its parent, as in proc_pid_stat(5). False if it is gone. */
@@ -1004,6 +1042,7 @@ int main(void)
 	        cmocka_unit_test(test_other_files),
 	        cmocka_unit_test(test_bomb),
 	        cmocka_unit_test(test_too_little_memory),
+	        cmocka_unit_test(test_failed_allocation_ends_the_job),
 	        cmocka_unit_test(test_memory_is_charged),
 	        cmocka_unit_test(test_no_thread),
 	        cmocka_unit_test(test_poor_host),
