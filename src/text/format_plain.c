@@ -94,11 +94,17 @@ static struct str module_before(struct rest line, const char *end)
 /* prog(+0x12) [0x55...], prog(f+0x12)[0x55...], prog() [0x401136], prog[0x401136]: all are return addresses. A symbol
  * gives the module's position only together with a frame that has an offset in the module. [0x55...] alone needs a
  * memory map. Ruby writes prog(0x12) [0x55...], or twice the address, and a memory map below:
- * prog(0x55...) [0x55...] */
+ * prog(0x55...) [0x55...]. The X server: "prog (f+0x12) [0x55...]" and, with where the module begins,
+ * "prog (0x55...+0x12) [0x55...]". RocksDB: what addr2line says behind it. */
 bool text_read_glibc(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
 	uint64_t address, offset = 0;
+	struct str whole = trimmed(between(line.at, line.end));
+	if (ends_with(whole, "??:0") || ends_with(whole, "??:?")) {
+		const char *end = find_word(line.at, line.end, "] ??");
+		line.end = end ? end + 1 : line.end;
+	}
 	while (line.end > line.at && is_blank(line.end[-1]))
 		line.end--;
 	const char *open = find_last(line.at, line.end, '[');
@@ -122,6 +128,9 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 		inner = find_last(line.at, --close, '(');
 	}
 	struct str module = inner ? module_before(line, inner) : (struct str){"", 0};
+	bool spaced = !module.len && inner && inner > line.at;
+	if (spaced)
+		module = module_before(line, inner - 1);
 	if (!module.len)
 		return false;
 	if (plain)
@@ -133,7 +142,13 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	if (plus && (!take_0x(&digits, &offset) || digits.at != close))
 		return false;
 	struct text_place at = {module, between(inner + 1, plus ? plus : close), offset, address, plus == inner + 1};
-	struct rest again = {inner + 1, close};
+	struct rest begin = {inner + 1, plus}, again = {inner + 1, close};
+	uint64_t base;
+	if (plus && take_0x(&begin, &base) && begin.at == plus && base + offset == address) {
+		at = (struct text_place){module, {"", 0}, offset, address, true};
+		f.base = TEXT_IMAGE;
+	} else if (spaced && (!plus || plus == inner + 1 || !is_module(r, module)))
+		return false;
 	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
 	if (take_0x(&again, &f.offset) && again.at == close) {
 		if (f.offset == address) {
@@ -443,6 +458,8 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 	bool first = from == line.at;
 	bool caller = first && (r->hotspot_depth > 1 || is_breakpad_caller(line, name));
 	f.address = f.offset;
+	/* OpenJ9: "Java_J_die+0x12 (0x00007F6D7D4E4112 [libjn.so+0x112c])" */
+	caller = caller || (hex.at[-1] == ']' && peek(&hex) == ')');
 	if (caller)
 		text_caller(r, &f, between(name, end), (struct str){"", 0});
 	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);

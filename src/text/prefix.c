@@ -191,6 +191,8 @@ static bool take_prefix(struct rest *r, bool has_bar, struct str *source)
 	bool found = false;
 	if (first == '>')
 		found = take_quote(r);
+	else if (first == '(')
+		found = take_literal(r, "(EE) ");
 	else if (first == '[')
 		found = take_bracketed_time(r);
 	else if (is_digit(first) || (first >= 'A' && first <= 'S')) /* April to September */

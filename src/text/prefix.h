@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a log or a mail puts before each line: "Nov 26 18:56:33 host app[123]: " of syslog and journald,
  * "2026-11-26T18:56:33.1234567Z " of docker, Kubernetes and GitHub Actions, "web-1  | " of docker compose,
- * "[pod/web-1/app] " of kubectl, "[web] " of who runs several programs, "[ 1234.567890] " of the kernel, "> " of a
- * mail. */
+ * "[pod/web-1/app] " of kubectl, "[web] " of who runs several programs, "[ 1234.567890] " of the kernel, "(EE) " of the
+ * X server, "> " of a mail. */
 #ifndef TEXT_PREFIX_H
 #define TEXT_PREFIX_H
 

@@ -484,6 +484,42 @@ static void test_return_addresses_of_offsets(void **state)
 	        "5 b.so b.so/ 0x50 image []\n");
 }
 
+/* glibc: as the X server (os/backtrace.c) and RocksDB (stack_trace.cc) write it. */
+static void test_glibc_in_other_words(void **state)
+{
+	(void)state;
+	expect("[    12.345] (EE) 0: /usr/lib/xorg/Xorg (xorg_backtrace+0x4d) [0x5580a8e0044d]\n"
+	       "[    12.345] (EE) 1: /lib/libc.so.6 (0x7f7e8e4cd000+0x3c050) [0x7f7e8e509050]\n"
+	       "[    12.345] (EE) 2: /usr/lib/xorg/Xorg (0x5580a8c4a000+0x1b5f39) [0x5580a8dfff39]\n"
+	       "[    12.345] (EE) 3: /usr/lib/xorg/Xorg (f+0x12) [0x5580a8dfff49]\n"
+	       "[    12.345] (EE) 4: Xvfb (0x5580a8c4a000+0x10) [0x5580a8c4a010]\n"
+	       "[    12.345] (EE) 5: /usr/lib/xorg/a_drv.so (?+0x0) [0x7f7e8c1a2b3c]\n"
+	       "[    12.345] (EE) 6: /usr/lib/xorg/a_drv.so (0x7f7e8c1a0000+0x10) [0x7f7e8c1a0020]\n",
+	        "2 /lib/libc.so.6 libc.so.6/ 0x3c050 image []\n"
+	        "3 /usr/lib/xorg/Xorg Xorg/ 0x1b5f39 image []\n"
+	        "4 /usr/lib/xorg/Xorg Xorg/ 0x1b5f48 elf []\n"
+	        "5 Xvfb Xvfb/ 0xf image []\n");
+	expect("#0   /lib/libc.so.6(abort+0x12b) [0x7f3]\t??\t??:0\n"
+	       "#1   ./db_bench() [0x5d1a50] ??\t??:?\t\n"
+	       "#2   /opt/db/libx.so(+0x1130) [0x7f3a1130] ??\t??:0\n",
+	        "2 ./db_bench db_bench/ 0x5d1a4f elf []\n"
+	        "3 /opt/db/libx.so libx.so/ 0x112f elf []\n");
+}
+
+/* hs_err of Java: OpenJ9's native stacks, all of which are return addresses. */
+static void test_openj9(void **state)
+{
+	(void)state;
+	expect("protectedBacktrace+0x12 (0x00007F6D7C4DB5F2 [libj9prt29.so+0x2b5f2])\n"
+	       " (0x00007F6D7D4E43C0 [libpthread.so.0+0x153c0])\n"
+	       "Java_J_die+0x12 (0x00007F6D7D4E4112 [libjn.so+0x112c])\n"
+	       "4XENATIVESTACK                (0x00007F6D7D4E4140 [libjn.so+0x1140])\n",
+	        "1 libj9prt29.so libj9prt29.so/ 0x2b5f1 image []\n"
+	        "2 libpthread.so.0 libpthread.so.0/ 0x153c0 image []\n"
+	        "3 libjn.so libjn.so/ 0x112c image []\n"
+	        "4 libjn.so libjn.so/ 0x113f image []\n");
+}
+
 /* simpleperf: report-sample, report, and report_sample.py. */
 static void test_simpleperf(void **state)
 {
@@ -1616,6 +1652,8 @@ int main(void)
 	        cmocka_unit_test(test_minidump_json),
 	        cmocka_unit_test(test_anything),
 	        cmocka_unit_test(test_return_addresses_of_offsets),
+	        cmocka_unit_test(test_glibc_in_other_words),
+	        cmocka_unit_test(test_openj9),
 	        cmocka_unit_test(test_simpleperf),
 	        cmocka_unit_test(test_windbg),
 	        cmocka_unit_test(test_gdb),

@@ -128,7 +128,7 @@ def test_edits_applied_to_the_text_give_the_reply_as_text(one):
 
 
 @pytest.mark.parametrize("line", ["#0 app+0x1014", "\u00e4 \"quoted\" {app+0x1014}", ""])
-@pytest.mark.parametrize("wrap", ["{}", "Nov 26 18:56:33 host app[12]: {}", "2026-11-26T18:56:33.1234567Z stdout F {}", "web-1  | {}", "[pod/web-1/app] {}", "[    5.123456] {}",
+@pytest.mark.parametrize("wrap", ["{}", "Nov 26 18:56:33 host app[12]: {}", "2026-11-26T18:56:33.1234567Z stdout F {}", "web-1  | {}", "[pod/web-1/app] {}", "[    5.123456] {}", "[    5.123] (EE) {}",
     ">> > {}", "\x1b[1;31m{}", "> [web] \x1b[0m{}", '{{"n": [1, null], "user": "J\u00fcrgen", "log": {},\t"stream": "stderr"}}', ' {{"a": {{"MESSAGE": {}}}}}', '> {{"msg":{}}}'])  # fmt: skip
 def test_what_a_log_has_around_a_line(one, wrap, line):
     """From what the reply tells, each line is found again; runs of equal ones are told once."""
