@@ -15,6 +15,7 @@
 #include "api/services.h"
 #include "base/array.h"
 #include "base/buffer.h"
+#include "base/json_text.h"
 #include "base/utf8.h"
 #include "elf/code.h"
 
@@ -140,13 +141,13 @@ static enum err read_object(struct arena *arena, const json_t *object, struct as
 static enum err read_request(struct exchange *x, struct asm_request *r, struct error *e)
 {
 	struct buffer body;
-	json_error_t fault;
 	buffer_init(&body, REQUEST_MAX);
 	enum err err = exchange_read_body(x, &body, e);
 	if (!err) {
-		json_t *object = json_loadb((const char *)body.data, body.len, JSON_REJECT_DUPLICATES, &fault);
-		err = object ? read_object(x->arena, object, r, e)
-		             : error_set(e, ERR_BAD_REQUEST, "the request is not JSON: %.150s", fault.text);
+		json_t *object;
+		err = json_parse_request(&object, (struct str){(const char *)body.data, body.len}, e);
+		if (!err)
+			err = read_object(x->arena, object, r, e);
 		json_decref(object);
 	}
 	buffer_release(&body);

@@ -12,6 +12,7 @@
 #include "api/router.h"
 #include "api/inquiry.h"
 #include "api/writer.h"
+#include "base/json_text.h"
 #include "elf/code.h"
 #include "elf/source_code.h"
 #include "api/services.h"
@@ -57,15 +58,15 @@ static enum err read_object(struct inquiry *s, struct source_request *r, const j
 
 static enum err read_source(struct inquiry *s, struct error *e)
 {
-	json_error_t fault;
 	struct source_request *r = arena_calloc(s->exchange->arena, 1, sizeof *r);
 	if (!r)
 		return no_memory(e);
 	buffer_init(&r->reply, SIZE_MAX);
 	s->user = r;
-	json_t *object = json_loadb((const char *)s->body.data, s->body.len, JSON_REJECT_DUPLICATES, &fault);
-	enum err err = object ? read_object(s, r, object, e)
-	                      : error_set(e, ERR_BAD_REQUEST, "the request is not JSON: %.150s", fault.text);
+	json_t *object;
+	enum err err = json_parse_request(&object, (struct str){(const char *)s->body.data, s->body.len}, e);
+	if (!err)
+		err = read_object(s, r, object, e);
 	json_decref(object);
 	if (err != ERR_BAD_REQUEST)
 		return err;

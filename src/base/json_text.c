@@ -3,6 +3,7 @@
 
 #include "base/json_text.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 /* Counting first leaves no growing buffer whose failure could go unnoticed. */
@@ -16,4 +17,40 @@ char *json_text(const json_t *value, size_t flags)
 	}
 	free(text);
 	return NULL;
+}
+
+static _Thread_local bool lacked_memory;
+
+static void *allocate(size_t size)
+{
+	void *block = malloc(size);
+	lacked_memory = lacked_memory || !block;
+	return block;
+}
+
+/* Before there are threads. */
+__attribute__((constructor)) static void note_allocations(void)
+{
+	json_set_alloc_funcs(allocate, free);
+}
+
+enum err json_parse(json_t **value, struct str text, size_t flags, struct error *e)
+{
+	json_error_t fault;
+	lacked_memory = false;
+	*value = json_loadb(text.data, text.len, flags, &fault);
+	if (!lacked_memory)
+		return *value ? ERR_OK : error_set(e, ERR_BAD_REQUEST, "%.150s", fault.text);
+	json_decref(*value); /* its strings may lack some bytes */
+	*value = NULL;
+	return no_memory(e);
+}
+
+enum err json_parse_request(json_t **value, struct str text, struct error *e)
+{
+	struct error inner;
+	enum err err = json_parse(value, text, JSON_REJECT_DUPLICATES, &inner);
+	if (!err)
+		return ERR_OK;
+	return error_set(e, err, err == ERR_BAD_REQUEST ? "the request is not JSON: %s" : "%s", inner.text);
 }

@@ -176,32 +176,14 @@ static void read_segments(struct load_segments *s, const json_t *array)
 	}
 }
 
-/* jansson says "invalid token" of a text for which it has no memory. So its allocator notes what it lacks. */
-static _Thread_local bool lacked_memory;
-
-static void *allocate(size_t size)
-{
-	void *block = malloc(size);
-	lacked_memory = lacked_memory || !block;
-	return block;
-}
-
-/* Before there are threads. */
-__attribute__((constructor)) static void note_allocations(void)
-{
-	json_set_alloc_funcs(allocate, free);
-}
-
 static enum err read_text(struct manifest *m, json_t **names, struct str text, struct error *e)
 {
-	lacked_memory = false;
-	json_t *root = json_loadb(text.data, text.len, 0, NULL), *parts = json_object_get(root, "parts");
+	json_t *root;
+	if (json_parse(&root, text, 0, e) == ERR_NO_MEMORY)
+		return ERR_NO_MEMORY;
+	json_t *parts = json_object_get(root, "parts");
 	const char *uploader = json_string_value(json_object_get(root, "uploader"));
 	const char *build_id = json_string_value(json_object_get(root, "build_id"));
-	if (lacked_memory) { /* also where there is a value: its strings may lack some bytes */
-		json_decref(root);
-		return no_memory(e);
-	}
 	if (json_integer_value(json_object_get(root, "version")) != FORM || !json_is_array(parts)) {
 		json_decref(root);
 		return ERR_OK;
