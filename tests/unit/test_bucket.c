@@ -1208,8 +1208,11 @@ static void redirects_stay_out_of_private_networks(void **state)
 	static const char *const unreachable[] = {"10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254",
 	        "100.64.0.1", "224.0.0.1", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
 	        "[ff02::1]", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "169.254.43518", "[::ffff:a9fe:a9fe]",
-	        "[::ffff:0:7f00:1]", "[64:ff9b:1::1]", "[2001:0:1:2::3]", "[fec0::1]", "192.0.0.192",
-	        "255.255.255.255"};
+	        "[::ffff:0:7f00:1]", "[64:ff9b:1::1]", "[2001:0:1:2::3]", "[fec0::1]", "192.0.0.192", "255.255.255.255",
+	        "198.18.0.1", "198.19.255.255", "172.31.255.255", "100.127.255.255",
+	        /* Each byte of the address inside counts. */
+	        "[::ffff:10.1.2.3]", "[::ffff:192.168.1.1]", "[2002:c0a8:101::]", "[64:ff9b::100.65.1.1]",
+	        "[::ffff:0:172.17.1.1]", "[::192.0.0.1]"};
 	struct bucket_result r;
 	for (unsigned i = 0; i < sizeof locals / sizeof locals[0]; i++) {
 		assert_int_equal(fetch_redirected(PUBLIC_ADDRESS, locals[i], &with_header, false, &r), BUCKET_FAILED);
