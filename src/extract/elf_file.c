@@ -28,8 +28,9 @@ static enum err check_type(Elf *elf, const char *path, struct error *e)
 static int open_path(const char *path)
 {
 	static const char own[] = "/dev/fd/";
-	if (strncmp(path, own, sizeof own - 1) == 0)
-		return fcntl(atoi(path + sizeof own - 1), F_DUPFD_CLOEXEC, 0);
+	const char *number = path + sizeof own - 1;
+	if (strncmp(path, own, sizeof own - 1) == 0 && number[strspn(number, "0123456789")] == 0)
+		return fcntl(atoi(number), F_DUPFD_CLOEXEC, 0);
 	return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 

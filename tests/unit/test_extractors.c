@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "elf/extractors.h"
 #include "elf/layouts.h"
+#include "extract/elf_file.h"
 #include "extract/extract.h"
 #include "extract/ids.h"
 #include "helper/memory.h"
@@ -1009,6 +1010,22 @@ static void test_without_helper(void **state)
 	close(job.file);
 }
 
+/* A package is looked for beside each file, and beside a descriptor there is none. */
+static void test_nothing_is_beside_a_descriptor(void **state)
+{
+	(void)state;
+	char path[32];
+	struct elf_file f;
+	struct error e;
+	int fd = open(data("cpp-pie-x86_64"), O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	assert_int_equal(elf_file_open_any(&f, path, &e), ERR_OK);
+	elf_file_close(&f);
+	strcat(path, ".dwp");
+	assert_int_equal(elf_file_open_any(&f, path, &e), ERR_IO);
+	close(fd);
+}
+
 /* A file may name anything. */
 static void test_names_of_shared_files(void **state)
 {
@@ -1038,6 +1055,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_same_records),
+	        cmocka_unit_test(test_nothing_is_beside_a_descriptor),
 	        cmocka_unit_test(test_names_of_shared_files),
 	        cmocka_unit_test(test_other_files),
 	        cmocka_unit_test(test_bomb),
