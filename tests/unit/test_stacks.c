@@ -717,6 +717,8 @@ static void test_maps_of_eu_unstrip(void **state)
 	             "2 /l/libx.so libx.so/67452301AB89EFCD0123456789ABCDEF0 0x1104 image []\n"
 	             "3 no module []\n4 /l/app app/67452301AB89EFCD0123456789ABCDEF0 0x1176 image []\n"
 	             "5 no module []\n6 /l/none none/ 0 image []\n7 no module []\n8 no module []\n");
+	expect("#0  0xffffffffffffff00\n0xfffffffffffff000+0xfff - /l/last - none\n",
+	        "1 /l/last last/ 0xf00 image []\n"); /* up to the highest address */
 	snprintf(text, sizeof text,
 	        "0x1000+0x1000 %s@0x1248 /l/libx.so - /l/libx.so\n0x2000+0x1000 123@0x2248 /l/libx.so - /l/libx.so\n"
 	        "/l/libx.so(+0x10f9)[0x10f9]\n",
