@@ -205,6 +205,17 @@ def test_files_that_documents_name_exist():
     assert sorted(missing) == []
 
 
+def test_programs_can_be_called_by_their_names():
+    """A script begins with #! exactly if it is executable."""
+    wrong = []
+    for line in subprocess.run(["git", "-C", ROOT, "ls-files", "--stage", "*.py", "*.sh", ".ci", "check", "run", "package"], capture_output=True, text=True, check=False).stdout.splitlines():
+        name = line.split("\t")[1]
+        with open(os.path.join(ROOT, name), "rb") as f:
+            if (f.read(2) == b"#!") != os.access(f.name, os.X_OK):
+                wrong.append(name)
+    assert wrong == []
+
+
 def test_source_files_that_documents_name_exist():
     """`name.c`, `name*.c`: in whatever room."""
     names = {name for top in ("src", "tests") for _, _, names in os.walk(os.path.join(ROOT, top)) for name in names}
