@@ -77,6 +77,7 @@ struct text_reader {
 	} bases[TEXT_BASES];
 	unsigned base_count;
 	struct text_json json;
+	struct text_markup *markup; /* NULL: none was seen */
 	struct text_windbg {
 		uint64_t heading, row; /* the last lines of them, or of warnings below; 0: none yet */
 		bool next_is_exact;    /* the next row has no return address */
@@ -133,6 +134,8 @@ bool text_read_perf(struct text_reader *r, struct rest line);
 bool text_read_mac(struct text_reader *r, struct rest line);
 /* (tables of modules) */
 bool text_read_module_line(struct text_reader *r, struct rest line);
+/* LLVM */
+bool text_read_markup(struct text_reader *r, struct rest line);
 /* minidump-stackwalk */
 bool text_read_pipes(struct text_reader *r, struct rest line);
 /* minidump-stackwalk, Sentry, .ips of Apple, Node.js, MongoDB, ABRT */

@@ -34,6 +34,7 @@ void text_reader_free(struct text_reader *r)
 	text_modules_release(&r->modules);
 	text_maps_release(&r->maps);
 	free(r->unescaped);
+	free(r->markup);
 	free(r);
 }
 
@@ -218,6 +219,7 @@ static const struct {
         {SIGN_FIRST, text_read_beginning},
         {SIGN_FIRST, text_read_windbg_heading},
         {SIGN_FIRST | SIGN_HEX, text_read_map},
+        {SIGN_BRACE, text_read_markup},
         {SIGN_BRACE | SIGN_QUOTE, text_read_json},
         {SIGN_HEX, text_read_engine},
         {SIGN_FIRST | SIGN_PAREN, text_read_engine_head},

@@ -520,6 +520,31 @@ static void test_openj9(void **state)
 	        "4 libjn.so libjn.so/ 0x113f image []\n");
 }
 
+/* LLVM's Symbolizer Markup: a return address lies behind a call, unless its element says otherwise. */
+static void test_markup(void **state)
+{
+	(void)state;
+#define CONTEXT                                                                                               \
+	"[00002.668] 01032:01039> {{{module:0:libx.so:elf:5f6d123456}}}\n{{{module:1:app:elf:0123456789}}}\n" \
+	"{{{mmap:0x7f0000001000:0x2000:load:0:rx:0x1000}}}\n{{{mmap:0x400000:4096:load:1:rx:0x400000}}}\n"
+	expect("{{{reset}}}\n" CONTEXT "{{{bt:0:0x7f0000001136}}}\n{{{bt:1:0x7f0000001137}}} and {{{pc:0x400010}}}\n"
+	       "{{{bt:2:0x400011:pc}}}\n{{{pc:0x400012:ra}}}\n{{{bt:3:0x7f0000003000}}}\n{{{bt:4:0x7f0000003001}}}\n",
+	        "6 libx.so libx.so/34126D5F0056000000000000000000000 0x1136 elf []\n"
+	        "7 libx.so libx.so/34126D5F0056000000000000000000000 0x1136 elf []\n"
+	        "7 app app/674523010089000000000000000000000 0x400010 elf []\n"
+	        "8 app app/674523010089000000000000000000000 0x400011 elf []\n"
+	        "9 app app/674523010089000000000000000000000 0x400011 elf []\n"
+	        "10 libx.so libx.so/34126D5F0056000000000000000000000 0x2fff elf []\n"
+	        "11 no module []\n");
+	/* after a reset, where two processes contradict each other, and without context */
+	expect(CONTEXT "{{{reset}}}\n{{{bt:0:0x400010}}}\n", "6 no module []\n");
+	expect(CONTEXT "{{{mmap:0x400000:4096:load:0:rx:0x400000}}}\n{{{bt:0:0x400010}}}\n", "6 no module []\n");
+	expect("{{{bt:0:0x400010}}}\n{{{bt:0}}} {{{bt:0:}}} {{{pc:x}}} {{{bt:0:0x1\n{{{}}}\n", "1 no module []\n");
+	expect("{{{module:0:libx.so:macho:5f}}}\n{{{mmap:0x1000:0x1000:load:0:rx:0x0}}}\n{{{bt:0:0x1001}}}\n",
+	        "3 no module []\n");
+#undef CONTEXT
+}
+
 /* simpleperf: report-sample, report, and report_sample.py. */
 static void test_simpleperf(void **state)
 {
@@ -1656,6 +1681,7 @@ int main(void)
 	        cmocka_unit_test(test_return_addresses_of_offsets),
 	        cmocka_unit_test(test_glibc_in_other_words),
 	        cmocka_unit_test(test_openj9),
+	        cmocka_unit_test(test_markup),
 	        cmocka_unit_test(test_simpleperf),
 	        cmocka_unit_test(test_windbg),
 	        cmocka_unit_test(test_gdb),

@@ -341,6 +341,17 @@ def test_simpleperf(one):
         assert PLACE.findall(named) == places("die", "twice", "crash"), named
 
 
+def test_markup(one):
+    """As LLVM's Symbolizer Markup Format describes it, of a library at 0x7f0000000000. The sanitizers lower addresses before."""
+    ident = IDS["libcrash.so"]
+    build_id = uuid.UUID(ident[:32]).bytes_le.hex() + "01234567"
+    context = f"{{{{{{reset}}}}}}\n{{{{{{module:3:libcrash.so:elf:{build_id}}}}}}}\n{{{{{{mmap:0x7f0000001000:0x1000:load:3:rx:0x1000}}}}}}\n"
+    frames = "{{{bt:0:0x7f00000010f9}}}\n{{{bt:1:0x7f0000001105}}}\nin {{{pc:0x7f0000001130:ra}}}\n"
+    named = functions(one, context + frames)
+    assert PLACE.findall(named) == places("die", "twice", "crash") and named.startswith(context), named
+    assert PLACE.findall(functions(one, frames)) == []
+
+
 def test_dotnet_native_aot(one):
     """In the form of DeveloperExperience.CreateStackTraceString. The first frame may be where a fault came."""
     head = f"MODULE Linux x86_64 {IDS['libcrash.so']} libcrash\n"
