@@ -99,6 +99,9 @@ static void take_packet(struct server *s)
 	case PACKET_DOING:
 	case PACKET_ID:
 		break;
+	case PACKET_SEGMENTS:
+		fuzz_check(!s->code && p->len > 0, "segments of nothing");
+		break;
 	case PACKET_LACKS:
 		fuzz_check(!s->code && p->len == 8, "a number of no size");
 		break;
