@@ -250,7 +250,8 @@ static bool read_unknown(struct text_reader *r, struct rest line)
 	for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
 		struct text_frame f = {.base = TEXT_ELF};
 		struct rest after = rest;
-		if (!ends_with(between(line.at, hex), forms[i].before) || !take_literal(&after, forms[i].after))
+		if (peek(&after) != *forms[i].after || !ends_with(between(line.at, hex), forms[i].before) ||
+		        !take_literal(&after, forms[i].after))
 			continue;
 		struct rest marks = {rest.at + forms[i].name, line.end};
 		const char *name = marks.at;

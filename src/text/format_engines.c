@@ -105,8 +105,9 @@ static bool read_dart(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
 	uint64_t number, address;
-	const char *mark = find_word(line.at, line.end, " abs "), *sign = find_last(line.at, mark, '#');
-	if (!sign || !r->dart_id_len)
+	const char *mark = r->dart_id_len ? find_word(line.at, line.end, " abs ") : NULL,
+	           *sign = find_last(line.at, mark, '#');
+	if (!sign)
 		return false;
 	line.at = sign + 1;
 	if (!take_decimal(&line, &number) || line.at != mark)

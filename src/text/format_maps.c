@@ -214,7 +214,7 @@ bool text_read_beginning(struct text_reader *r, struct rest line)
 	note_signal(r, line);
 	note_ada(r, line);
 	for (unsigned i = 0; i < sizeof begins / sizeof *begins && !begin; i++)
-		begin = take_literal(&line, begins[i]);
+		begin = peek(&line) == *begins[i] && take_literal(&line, begins[i]);
 	if (take_literal(&line, "PID: ")) /* coredumpctl */
 		begin = true;
 	if (take_literal(&line, "Thread ") && find_word(line.at, line.end, " received signal ")) /* gdb */

@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 
+#include "base/put.h"
+
 static void put_words(struct buffer *out, const char *text)
 {
 	buffer_append(out, text, strlen(text));
@@ -42,7 +44,7 @@ static void write_plain(struct buffer *out, struct str s)
 }
 
 /* Into text, or a string of JSON. */
-static void put_text(struct buffer *out, struct str s, bool string)
+static void put_name(struct buffer *out, struct str s, bool string)
 {
 	if (string)
 		buffer_append_str(out, s);
@@ -50,16 +52,22 @@ static void put_text(struct buffer *out, struct str s, bool string)
 		write_plain(out, s);
 }
 
+static void put_line(struct buffer *out, uint32_t line)
+{
+	uint8_t text[1 + 20];
+	buffer_append(out, text, (size_t)(put_decimal(PUT(text, ":"), line) - text));
+}
+
 /* NAME, followed by the place if it is known. */
 static void put_call(struct buffer *out, const struct text_call *c, const char *at, bool string)
 {
-	put_text(out, c->function, string);
+	put_name(out, c->function, string);
 	if (!c->file.len)
 		return;
 	put_words(out, at);
-	put_text(out, c->file, string);
+	put_name(out, c->file, string);
 	if (c->line)
-		buffer_printf(out, ":%" PRIu32, c->line);
+		put_line(out, c->line);
 }
 
 static void put_calls(struct buffer *out, const struct text_call *calls, size_t count, const char *at, bool string)
