@@ -328,6 +328,8 @@ static bool answer(struct inquiry *s)
 {
 	switch (look_up_first(s)) {
 	case SYMBOLICATE_OK:
+		if (s->kind->again && s->kind->again(s))
+			return true;
 		s->kind->reply(s);
 		return false;
 	case SYMBOLICATE_LOAD:

@@ -277,7 +277,8 @@ static void reply(struct inquiry *s)
 	free(text);
 }
 
-static const struct inquiry_kind v5 = {false, true, read_json, reply, NULL}, v4 = {true, true, read_json, reply, NULL};
+static const struct inquiry_kind v5 = {.in_json = true, .read = read_json, .reply = reply},
+                                 v4 = {.functions_only = true, .in_json = true, .read = read_json, .reply = reply};
 
 void symbolicate_v5_handle(struct exchange *x)
 {

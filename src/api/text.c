@@ -8,8 +8,10 @@
 
 #include "api/router.h"
 #include "api/inquiry.h"
+#include "api/services.h"
 #include "api/writer.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "objects/percent.h"
 #include "text/around.h"
@@ -37,6 +39,8 @@ struct text {
 	uint64_t count;
 	bool full;        /* more frames than a request may have; otherwise out of memory */
 	bool json, edits; /* edits: with what the reply as text has in place of what, and what is around lines */
+	bool *confirmed;  /* by want: its offsets in the file are such in the image */
+	bool asked;       /* sources, where executables are loaded */
 	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. */
 	struct buffer piece, escaped;
 	struct text_call *calls;
@@ -241,17 +245,19 @@ static void release_text(struct inquiry *s)
 
 /* ---- offsets in files ---- */
 
-/* Of most modules nobody knows which part of the file is loaded where. Their offsets in the file were looked up as if
- * they were offsets in the image, as they are after GNU ld, but not after lld and mold. What was found counts only if a
- * frame of the module, which already had its name, proves it. */
-static bool drop_guesses(struct text *t)
+/* Of most modules nobody knows at first where their file is loaded. Their offsets in the file were looked up as if they
+ * were offsets in the image, as they are after GNU ld, but not after lld and mold. What was found counts only if a
+ * frame of the module, which already had its name, confirms it; else a source of executables may tell more. */
+
+/* Sets those wants of which a frame confirms that. False if out of memory. */
+static bool find_confirmed(struct text *t)
 {
-	struct inquiry *s = t->inquiry;
-	bool *proven = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *proven);
-	const struct text_frame *f;
-	if (!proven)
-		return false;
+	const struct inquiry *s = t->inquiry;
 	struct walk walk = {0};
+	const struct text_frame *f;
+	if (!t->confirmed &&
+	        !(t->confirmed = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof(bool))))
+		return false;
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
 		const struct symbol *symbol = s->symbol_of[i];
 		if (f->base != TEXT_FILE || !f->edit_count || !symbol || !symbol->answer.found)
@@ -260,16 +266,60 @@ static bool drop_guesses(struct text *t)
 		const struct offmap_string *function = &symbol->answer.frame.function;
 		if (text_confirms(f, name, (struct str){(const char *)function->data, function->len},
 		            symbol->answer.function_offset))
-			proven[s->want_of[0][f->module]] = true;
+			t->confirmed[s->want_of[0][f->module]] = true;
 	}
-	walk = (struct walk){0};
-	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
-		const struct symbol *symbol = s->symbol_of[i];
-		int32_t want = symbol ? s->want_of[0][f->module] : MODULE_UNUSED;
-		if (f->base != TEXT_FILE || want < 0 || proven[want] || inquiry_file_map(&s->wants[want])->count)
+	return true;
+}
+
+/* The want whose frame was looked up by a guess; NULL: it was not. */
+static struct module_want *guessed_want(const struct text *t, const struct text_frame *f, uint64_t i)
+{
+	const struct inquiry *s = t->inquiry;
+	int32_t want = f->base == TEXT_FILE && s->symbol_of[i] ? s->want_of[0][f->module] : MODULE_UNUSED;
+	bool known = want < 0 || t->confirmed[want] || inquiry_file_map(&s->wants[want])->count;
+	return known ? NULL : &s->wants[want];
+}
+
+static bool find_segments(struct module_want *w)
+{
+	struct build_id_question question = w->question;
+	return w->kind == WANT_SYM && (question.whole.len || build_id_question_parse(&question, w->id)) &&
+	       elf_code_segments(services_code(), &question, &w->file);
+}
+
+static bool ask_for_segments(struct inquiry *s)
+{
+	struct text *t = s->user;
+	struct walk walk = {0};
+	const struct text_frame *f;
+	bool any = false;
+	int64_t now = clock_now(), until = now + (s->wait.deadline - now) / 2;
+	if (t->asked || !find_confirmed(t))
+		return false;
+	t->asked = true;
+	bool *asked = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *asked);
+	for (uint64_t i = 0; asked && (f = next_frame(t, &walk)); i++) {
+		struct module_want *w = guessed_want(t, f, i);
+		if (!w || asked[w - s->wants] || clock_now() >= until)
 			continue;
-		s->stats.found -= symbol->answer.found;
-		s->symbols.size -= symbol->size;
+		asked[w - s->wants] = true;
+		any = find_segments(w) || any;
+	}
+	return any;
+}
+
+static bool drop_guesses(struct text *t)
+{
+	struct inquiry *s = t->inquiry;
+	struct walk walk = {0};
+	const struct text_frame *f;
+	if (!find_confirmed(t))
+		return false;
+	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+		if (!guessed_want(t, f, i))
+			continue;
+		s->stats.found -= s->symbol_of[i]->answer.found;
+		s->symbols.size -= s->symbol_of[i]->size;
 		s->symbol_of[i] = NULL;
 	}
 	return true;
@@ -474,7 +524,8 @@ static void reply(struct inquiry *s)
 		inquiry_reply(s, "text/plain", 0, write_text, t);
 }
 
-static const struct inquiry_kind text = {false, false, read_text, reply, release_text};
+static const struct inquiry_kind text = {
+        .read = read_text, .again = ask_for_segments, .reply = reply, .release = release_text};
 
 void symbolicate_text_handle(struct exchange *x)
 {

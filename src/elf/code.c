@@ -3,10 +3,23 @@
 
 #include "elf/code.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/permits.h"
 #include "elf/source_code.h"
+
+enum { KNOWN = 256 }; /* programs whose segments are remembered; a power of two */
+
+/* What was found out of a program; count 0: nothing. */
+struct known_segments {
+	char question[BUILD_ID_QUESTION_TEXT + 1];
+	int64_t until; /* clock_now() */
+	struct file_map loaded;
+};
 
 struct elf_code {
 	const struct config *config;
@@ -14,6 +27,8 @@ struct elf_code {
 	struct elf_sources sources;
 	struct source_code *source_code;
 	atomic_uint asking;
+	pthread_mutex_t lock; /* of known */
+	struct known_segments known[KNOWN];
 };
 
 void elf_code_free(struct elf_code *code)
@@ -22,6 +37,7 @@ void elf_code_free(struct elf_code *code)
 		return;
 	source_code_free(code->source_code);
 	bucket_sources_free(code->buckets);
+	pthread_mutex_destroy(&code->lock);
 	free(code);
 }
 
@@ -32,6 +48,7 @@ struct elf_code *elf_code_new(const struct config *c, struct extractors *x, stru
 	if (!code)
 		return NULL;
 	code->config = c;
+	pthread_mutex_init(&code->lock, NULL);
 	code->buckets = bucket_sources_new(c, e);
 	code->sources = elf_sources_of(c, x, code->buckets);
 	if (code->buckets)
@@ -103,6 +120,59 @@ enum err elf_code_get(struct elf_code *code, const struct build_id_question *que
 	leave(code, client);
 	return err;
 }
+
+/* ---- segments ---- */
+
+static enum err ask_segments(struct elf_code *code, struct bucket_client *client,
+        const struct build_id_question *question, struct file_map *loaded, struct error *e)
+{
+	enum err err = ERR_MISSING;
+	for (unsigned i = 0; i < bucket_sources_count(code->buckets) && err == ERR_MISSING; i++) {
+		struct bucket_result result;
+		struct elf_source_report report;
+		if (bucket_source_kind(code->buckets, i) == BUCKET_SYMS)
+			continue;
+		elf_source_segments(&code->sources, client, i, question, &result, &report);
+		err = judge(&result, &report, e);
+		*loaded = report.loaded;
+	}
+	return err;
+}
+
+static bool look_in_known(
+        struct elf_code *code, const struct known_segments *known, const char *question, struct file_map *loaded)
+{
+	pthread_mutex_lock(&code->lock);
+	bool is_known = clock_now() < known->until && strcmp(known->question, question) == 0;
+	*loaded = is_known ? known->loaded : (struct file_map){.count = 0};
+	pthread_mutex_unlock(&code->lock);
+	return is_known;
+}
+
+bool elf_code_segments(struct elf_code *code, const struct build_id_question *question, struct file_map *loaded)
+{
+	const struct config *c = code->config;
+	struct known_segments found;
+	struct error e;
+	build_id_question_text(found.question, question);
+	struct known_segments *known =
+	        &code->known[name_hash_seeded(str_from(found.question), str_from(""), 0) & (KNOWN - 1)];
+	if (!code->sources.extractors || look_in_known(code, known, found.question, loaded))
+		return loaded->count > 0;
+	struct bucket_client *client = enter(code, &e);
+	enum err err = client ? ask_segments(code, client, question, loaded, &e) : e.code;
+	leave(code, client);
+	if (err && err != ERR_MISSING && err != ERR_CORRUPT)
+		return false;
+	found.loaded = *loaded;
+	found.until = clock_now() + (err ? c->missing_ttl : c->root_max_age);
+	pthread_mutex_lock(&code->lock);
+	*known = found;
+	pthread_mutex_unlock(&code->lock);
+	return loaded->count > 0;
+}
+
+/* ---- source code ---- */
 
 enum err elf_code_source(
         struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e)

@@ -13,7 +13,7 @@
 #include "base/guid.h"
 #include "elf/layouts.h"
 
-enum { BLOCK = 256 << 10, THREADS = 2 };
+enum { BLOCK = 256 << 10, THREADS = 2, HEADERS = 64 << 10 /* bytes that have those of a program, and its build id */ };
 
 /* One module that is being loaded. */
 struct elf_load {
@@ -31,6 +31,7 @@ struct elf_load {
 	char path[LAYOUT_PATH_MAX]; /* of the file that is read */
 	int file;                   /* that is being fetched */
 	int problem;                /* errno of writing it */
+	uint64_t left;              /* bytes of it that are wanted; then the transfer is stopped */
 	uint8_t *block;
 };
 
@@ -67,10 +68,12 @@ static uint8_t *file_space(void *arg, size_t *room)
 static bool file_commit(void *arg, size_t n)
 {
 	struct elf_load *l = arg;
-	if (write_all(l->file, l->block, n))
-		return true;
-	l->problem = errno;
-	return false;
+	if (!write_all(l->file, l->block, n)) {
+		l->problem = errno;
+		return false;
+	}
+	l->left -= n < l->left ? n : l->left;
+	return l->left > 0;
 }
 
 enum err elf_sources_check(const struct config *c, struct error *e)
@@ -108,10 +111,13 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 	struct bucket_sink sink = {file_space, file_commit, l};
 	struct bucket_result one;
 	l->problem = 0;
+	l->left = l->limits.segments ? HEADERS : UINT64_MAX;
 	l->file = file_open_unnamed(l->sources->folder);
 	if (l->file < 0)
 		return folder_failed(l, errno);
 	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->taker.cancel, &one);
+	if (!l->left)
+		one.outcome = BUCKET_OK;
 	add_result(l->result, &one);
 	if (one.outcome == BUCKET_OK) {
 		*file = l->file;
@@ -233,7 +239,7 @@ static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_q
 	if (!extractors_enter(l->sources->extractors, PLACE_READ, l->taker.cancel))
 		return bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 	int64_t start = clock_now();
-	if (l->use == LAYOUT_CODE)
+	if (l->code)
 		job.code = *l->code;
 	else
 		job.sink = l->taker.sink;
@@ -368,5 +374,19 @@ void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsig
 	l.limits.code_start = range->start;
 	l.limits.code_size = range->size;
 	l.limits.to_function_end = range->to_function_end;
+	run(&l, question);
+}
+
+void elf_source_segments(const struct elf_sources *s, struct bucket_client *c, unsigned source,
+        const struct build_id_question *question, struct bucket_result *result, struct elf_source_report *report)
+{
+	struct elf_load l = {.sources = s,
+	        .client = c,
+	        .source = source,
+	        .use = LAYOUT_CODE,
+	        .limits = s->limits,
+	        .result = result,
+	        .report = report};
+	l.limits.segments = true;
 	run(&l, question);
 }

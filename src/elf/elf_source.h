@@ -67,4 +67,9 @@ void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsig
         const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
         struct bucket_result *result, struct elf_source_report *report);
 
+/* Only where the executable is loaded, of which just the beginning is fetched: report->loaded. A debug file may not
+ * know it. */
+void elf_source_segments(const struct elf_sources *s, struct bucket_client *c, unsigned source,
+        const struct build_id_question *question, struct bucket_result *result, struct elf_source_report *report);
+
 #endif

@@ -268,7 +268,7 @@ static enum err judge_end(struct reading *s, struct error *e)
 	case ERR_OK:
 		if (!s->known)
 			return error_set(e, ERR_CORRUPT, "its reader sent nothing");
-		return s->job->limits.code ? ERR_OK : symbfile_reader_finish(s->reader, e);
+		return s->job->limits.code || s->job->limits.segments ? ERR_OK : symbfile_reader_finish(s->reader, e);
 	case ERR_MISSING:
 		return error_set(e, err, "%.200s", text);
 	case ERR_UNAVAILABLE: /* its cage or thread; once it has seen the file, it has no such excuse */
@@ -398,7 +398,7 @@ static enum err take_packet(struct reading *s, struct error *e)
 	case PACKET_CODE:
 		return take_code(s, e);
 	case PACKET_RECORDS:
-		if (!s->known || s->job->limits.code)
+		if (!s->known || s->job->limits.code || s->job->limits.segments)
 			return error_set(e, ERR_CORRUPT, "its reader sent records before a build id");
 		text_hash_add(s->hash, p->data, p->len);
 		return symbfile_reader_feed(s->reader, p->data, p->len, e);

@@ -88,18 +88,19 @@ void packet_close_fds(struct packet *p)
 
 void job_limits_print(char out[JOB_LIMITS_TEXT], const struct job_limits *l)
 {
-	snprintf(out, JOB_LIMITS_TEXT, "%" PRIu64 " %" PRIu64 " %u %u %d %d %d %" PRIu64 " %" PRIu64, l->memory,
-	        l->file_size, l->seconds, l->threads, l->sandbox, l->code, l->to_function_end, l->code_start,
-	        l->code_size);
+	snprintf(out, JOB_LIMITS_TEXT, "%" PRIu64 " %" PRIu64 " %u %u %d %d %d %d %" PRIu64 " %" PRIu64, l->memory,
+	        l->file_size, l->seconds, l->threads, l->sandbox, l->segments, l->code, l->to_function_end,
+	        l->code_start, l->code_size);
 }
 
 bool job_limits_parse(struct job_limits *l, const char *text)
 {
-	int sandbox, code, to_end;
-	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %u %u %d %d %d %" SCNu64 " %" SCNu64, &l->memory, &l->file_size,
-	            &l->seconds, &l->threads, &sandbox, &code, &to_end, &l->code_start, &l->code_size) != 9)
+	int sandbox, segments, code, to_end;
+	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %u %u %d %d %d %d %" SCNu64 " %" SCNu64, &l->memory, &l->file_size,
+	            &l->seconds, &l->threads, &sandbox, &segments, &code, &to_end, &l->code_start, &l->code_size) != 10)
 		return false;
 	l->sandbox = sandbox != 0;
+	l->segments = segments != 0;
 	l->code = code != 0;
 	l->to_function_end = to_end != 0;
 	return true;

@@ -45,7 +45,8 @@ struct job_limits {
 	uint64_t file_size; /* bytes that a file may inflate to */
 	unsigned seconds;
 	unsigned threads;
-	bool sandbox; /* without a filter of system calls it must not run */
+	bool sandbox;  /* without a filter of system calls it must not run */
+	bool segments; /* nothing but the build id and the load segments is wanted, of the beginning of a file */
 	/* If code is set, not records are wanted, but the instructions at this offset of the image. */
 	bool code, to_function_end;
 	uint64_t code_start, code_size;

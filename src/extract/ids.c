@@ -132,13 +132,13 @@ enum err ids_of_fd(struct ids *ids, int fd, struct error *e)
 	return err;
 }
 
-/* Whether the code is left out. */
-static bool lacks_code(Elf *elf)
+/* Whether the code is here, and not left out as in a debug file. */
+static bool has_code(Elf *elf)
 {
 	GElf_Shdr header;
 	for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s))
-		if (gelf_getshdr(s, &header) && header.sh_flags & SHF_EXECINSTR && header.sh_type == SHT_NOBITS)
-			return true;
+		if (gelf_getshdr(s, &header) && header.sh_flags & SHF_EXECINSTR)
+			return header.sh_type != SHT_NOBITS;
 	return false;
 }
 
@@ -152,7 +152,7 @@ void segments_read(struct load_segments *s, Elf *elf)
 	for (size_t i = 0; i < count && i <= INT32_MAX && gelf_getphdr(elf, (int)i, &header); i++) {
 		if (header.p_type != PT_LOAD)
 			continue;
-		bool cut = header.p_flags & PF_X && header.p_filesz < header.p_memsz && lacks_code(elf);
+		bool cut = header.p_flags & PF_X && header.p_filesz < header.p_memsz && !has_code(elf);
 		if (cut || s->count == LOAD_SEGMENTS_MAX) {
 			s->count = 0;
 			return;

@@ -32,7 +32,7 @@ enum err ids_of_fd(struct ids *ids, int fd, struct error *e);
 /* The load segments of an ELF file; none if it has more than there is room for, or is one of only debug data whose
  * headers no longer say where its code was (objcopy --only-keep-debug; those of eu-strip do). */
 void segments_read(struct load_segments *s, Elf *elf);
-/* The same of an open file, which may be another one. */
+/* The same of an open file, which may be another one, or just the beginning of one. */
 void segments_of_fd(struct load_segments *s, int fd);
 /* The FileID of an open file; its position is not used. ERR_IO. */
 enum err file_id_of_fd(struct file_id *id, int fd, struct error *e);

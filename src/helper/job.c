@@ -164,7 +164,7 @@ static enum err send_segments(struct job *j, int file, struct error *e)
 	struct buffer text;
 	segments_of_fd(&segments, file);
 	if (!segments.count)
-		return ERR_OK;
+		return j->limits->segments ? error_set(e, ERR_MISSING, "it does not tell where it is loaded") : ERR_OK;
 	for (unsigned i = 0; i < segments.count; i++)
 		segments.items[i].address -= j->image_base;
 	buffer_init(&text, PACKET_MAX);
@@ -285,7 +285,7 @@ static void *work(void *arg)
 	enum err err = open_file(j, &j->file, &e);
 	if (!err)
 		err = read_ids(j, j->file, &e);
-	if (!err)
+	if (!err && !j->limits->segments)
 		err = j->limits->code ? read_instructions(j, j->file, &e) : extract(j, j->file, &e);
 	symbfile_writer_free(j->writer);
 	finish(j, err, &e);

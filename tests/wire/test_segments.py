@@ -11,7 +11,8 @@ import subprocess
 import pytest
 
 from plain_symbfile import write
-from stack import Stack, seed_of
+from stack import Bucket, Stack, seed_of
+from symbols import Symbols
 from test_build_ids import debug_id, needs_symbtool, new_build_id
 from test_symbfile import accepted, new_id, ranges, store_config, upload
 from test_symbtool import BOUND, SYMBTOOL, code_addresses, run
@@ -195,15 +196,26 @@ def test_segments_are_those_of_the_latest_upload_that_knows_them(one):
     assert frames_of(one, perf_text([0x1000]), debug_id(build_id))[0]["function"] == "f"
 
 
+def moved_program(tmp_path, more=""):
+    """lld moves its code."""
+    program, source = str(tmp_path / "prog"), tmp_path / "prog.cpp"
+    source.write_text(SOURCE + more)
+    subprocess.run(["g++", "-g", "-O1", "-pie", "-fuse-ld=lld", "-Wl,--build-id=sha1", "-o", program, str(source)], check=True, timeout=BOUND)
+    return program, json.loads(run("file-id", "--json", program).stdout)["build_id"]
+
+
+def assert_named(got, expected):
+    """addr2line names what lies between functions after the one before."""
+    assert [(f["function"], e) for f, e in zip(got, expected) if f.get("function", e) != e] == []
+    assert sum("function" in f for f in got) > 0.9 * len(expected)
+
+
 @needs_symbtool
 @pytest.mark.parametrize("kind", ["executable", "eu-strip", "objcopy"])
 def test_executables_of_a_source_tell_their_segments(tmp_path, kind):
     """Those with code, and the debug files of eu-strip; also to another host, through memcached. objcopy's do not know."""
-    program, tree = str(tmp_path / "prog"), tmp_path / "tree"
-    source = tmp_path / "prog.cpp"
-    source.write_text(SOURCE)
-    subprocess.run(["g++", "-g", "-O1", "-pie", "-fuse-ld=lld", "-Wl,--build-id=sha1", "-o", program, str(source)], check=True, timeout=BOUND)
-    segments, build_id = segments_of(program), json.loads(run("file-id", "--json", program).stdout)["build_id"]
+    program, build_id = moved_program(tmp_path)
+    segments, tree = segments_of(program), tmp_path / "tree"
     folder = tree / ".build-id" / build_id[:2]
     folder.mkdir(parents=True)
     if kind == "executable":
@@ -222,9 +234,33 @@ def test_executables_of_a_source_tell_their_segments(tmp_path, kind):
             if kind == "objcopy":
                 assert {f.get("reason") for f in got} == {"no segments"}
             else:
-                # addr2line names what lies between functions after the one before
-                assert [(f["function"], e) for f, e in zip(got, expected) if f.get("function", e) != e] == []
-                assert sum("function" in f for f in got) > 90
+                assert_named(got, expected)
         reply = s.client.post("/symbolicate/v5", json.dumps({"memoryMap": [["prog", debug_id(bytes.fromhex(build_id))]], "stacks": [[[0, 1]]]}), Debug="1").json()
         told = [(int(r["offset"], 16), int(r["address"], 16), int(r["file_size"], 16)) for rows in reply["debug"]["segments"].values() for r in rows]
         assert told == ([] if kind == "objcopy" else segments)
+
+
+@needs_symbtool
+def test_of_a_debug_file_the_executable_tells_the_segments(tmp_path):
+    """As Debian's debuginfod has both. Only its beginning is fetched, once, and only if a text needs it."""
+    program, build_id = moved_program(tmp_path, 'extern const char filler[];\nconst char filler[1 << 23] = "not zero";\n')
+    folder = tmp_path / "files" / "buildid" / build_id
+    folder.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", program, str(folder / "debuginfo")], check=True)
+    subprocess.run(["strip", "-o", str(folder / "executable"), program], check=True)
+    segments, addresses = segments_of(program), random.Random(seed_of("executable")).sample(code_addresses(program, 1), 100)
+    expected = names_of(program, addresses)
+    text = perf_text(file_offset(segments, a) for a in addresses)
+    bucket = Bucket("files", str(tmp_path / "files"), Symbols(str(tmp_path / "files")))
+    bucket.start()
+    try:
+        with Stack(bucket=False, config={"source": [f"debuginfod+{bucket.url}"]}) as s:
+            assert_named(s.client.frames(["prog", build_id], addresses), expected)
+            asked, wire = f"/buildid/{build_id}/executable", 'symbolicated_download_bytes_total{form="wire"}'
+            before = s.node.metrics()[wire]
+            assert asked not in bucket.paths()
+            for _ in range(2):
+                assert_named(frames_of(s, text, build_id), expected)
+            assert bucket.paths()[asked] == 1 and s.node.metrics()[wire] - before < os.path.getsize(folder / "executable") / 2
+    finally:
+        bucket.stop()
