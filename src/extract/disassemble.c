@@ -150,17 +150,19 @@ static enum err read_range(struct code_reader *r, struct error *e)
 	                     e);
 }
 
-static enum err open_pe(struct code_reader *r, const struct pe_file *pe, struct error *e)
+static enum err open_pe(struct code_reader *r, uint16_t machine, struct error *e)
 {
 	if (!r->is_arm)
-		return open_x86(r, pe->machine == PE_X86_64, e);
+		return open_x86(r, machine == PE_X86_64, e);
 	enum err err = arm_decoder_open_wide(&r->arm, r->d->start, e);
 	return err ? err : r->d->begin(r->d->arg, "aarch64", e);
 }
 
 enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct error *e)
 {
-	struct code_reader r = {.d = d, .is_pe = true, .is_arm = pe->machine == PE_AARCH64};
+	uint64_t other;
+	uint16_t machine = pe_file_machine(pe, d->start, &other);
+	struct code_reader r = {.d = d, .is_pe = true, .is_arm = machine == PE_AARCH64};
 	size_t len = 0, wanted = d->size < DISASSEMBLE_MAX ? (size_t)d->size : DISASSEMBLE_MAX;
 	if (pe->machine == PE_ARM)
 		return error_set(e, ERR_CORRUPT,
@@ -169,7 +171,10 @@ enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct 
 	if (!pe_file_known(pe))
 		return error_set(e, ERR_CORRUPT,
 		        "this machine's code cannot be disassembled: in PE files only x86 and AArch64 can");
-	uint64_t end = d->to_function_end ? pe_file_function_end(pe, d->start) : 0;
+	if (!machine)
+		return error_set(e, ERR_MISSING,
+		        "this file has code of two machines, and does not tell whose is at this address");
+	uint64_t end = d->to_function_end && machine == pe->machine ? pe_file_function_end(pe, d->start) : 0;
 	if (end > d->start && end - d->start > wanted)
 		wanted = end - d->start < DISASSEMBLE_MAX ? (size_t)(end - d->start) : DISASSEMBLE_MAX;
 	uint8_t *bytes = malloc(wanted + ZYDIS_MAX_INSTRUCTION_LENGTH);
@@ -177,7 +182,9 @@ enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct 
 		return no_memory(e);
 	enum err err = pe_file_code(pe, d->start, bytes, wanted + ZYDIS_MAX_INSTRUCTION_LENGTH, &len, e);
 	if (!err)
-		err = open_pe(&r, pe, e);
+		err = open_pe(&r, machine, e);
+	if (!err && len > other - d->start)
+		len = (size_t)(other - d->start);
 	if (!err)
 		err = read_code(&r, bytes, len, wanted < len ? wanted : len, e);
 	arm_decoder_close(&r.arm);

@@ -8,10 +8,14 @@
 
 enum {
 	LFANEW = 0x3c,
-	HEADER = 24, /* bytes: the signature and the COFF header */
-	OPTIONAL_MAX = 112 + 4 * 8,
+	HEADER = 24,    /* bytes: the signature and the COFF header */
+	EXCEPTIONS = 3, /* numbers of data directories */
+	LOAD_CONFIG = 10,
+	DIRECTORIES = 112, /* bytes before them */
+	OPTIONAL_MAX = DIRECTORIES + (LOAD_CONFIG + 1) * 8,
 	SECTION = 40,
-	EXCEPTIONS = 3, /* the data directory's number */
+	HYBRID_AT = 0xc8, /* in the load configuration: the address of what describes code of two machines */
+	RANGES_MAX = 1 << 14,
 };
 static const uint32_t executable = 0x20000000;
 
@@ -54,11 +58,17 @@ static bool is_wide(const struct pe_file *pe)
 	return pe->machine == PE_X86_64 || pe->machine == PE_AARCH64;
 }
 
-/* i686 has no table of functions. */
-static void read_directory(struct pe_file *pe, const uint8_t *optional, size_t size)
+/* Where the data directory of a number is. False: there is none. i686's headers are others; it needs none. */
+static bool has_directory(const struct pe_file *pe, const uint8_t *optional, size_t size, unsigned number, size_t *at)
 {
-	size_t at = 112 + EXCEPTIONS * 8;
-	if (!is_wide(pe) || size < at + 8 || u32(optional + 108) <= EXCEPTIONS)
+	*at = DIRECTORIES + number * 8;
+	return is_wide(pe) && size >= *at + 8 && u32(optional + DIRECTORIES - 4) > number;
+}
+
+static void read_functions(struct pe_file *pe, const uint8_t *optional, size_t size)
+{
+	size_t at;
+	if (!has_directory(pe, optional, size, EXCEPTIONS, &at))
 		return;
 	pe->functions = u32(optional + at);
 	pe->functions_bytes = u32(optional + at + 4);
@@ -67,6 +77,55 @@ static void read_directory(struct pe_file *pe, const uint8_t *optional, size_t s
 bool pe_file_known(const struct pe_file *pe)
 {
 	return is_wide(pe) || pe->machine == PE_I386;
+}
+
+/* The section around an address, or one with size 0. */
+static enum err find_section(const struct pe_file *pe, uint64_t address, struct pe_section *s, struct error *e)
+{
+	uint8_t h[SECTION];
+	for (unsigned i = 0; i < pe->section_count; i++) {
+		uint64_t at = pe->sections + (uint64_t)i * SECTION;
+		if (!read_at(pe->fd, at, h, SECTION))
+			return error_set(e, ERR_CORRUPT, "PE: the header of section %u at %#llx is cut off", i,
+			        (unsigned long long)at);
+		uint32_t virtual = u32(h + 8), raw = u32(h + 16);
+		*s = (struct pe_section){
+		        u32(h + 12), virtual && virtual < raw ? virtual : raw, u32(h + 20), u32(h + 36)};
+		if (address >= s->start && address - s->start < s->size)
+			return ERR_OK;
+	}
+	*s = (struct pe_section){0};
+	return ERR_OK;
+}
+
+/* Bytes at an address relative to the image. */
+static bool read_image(const struct pe_file *pe, uint64_t address, uint8_t *out, size_t len)
+{
+	struct pe_section s;
+	struct error e;
+	return !find_section(pe, address, &s, &e) && s.size > 0 &&
+	       read_at(pe->fd, s.at + (address - s.start), out, len);
+}
+
+static uint64_t u64(const uint8_t *p)
+{
+	return u32(p) | (uint64_t)u32(p + 4) << 32;
+}
+
+/* The load configuration begins with its size. What it leads to: version, the map of code, ranges in it. */
+static void read_hybrid(struct pe_file *pe, const uint8_t *optional, size_t size)
+{
+	uint8_t config[HYBRID_AT + 8], hybrid[12];
+	uint64_t base = u64(optional + 24);
+	size_t at;
+	if (!has_directory(pe, optional, size, LOAD_CONFIG, &at) ||
+	        !read_image(pe, u32(optional + at), config, sizeof config) || u32(config) < sizeof config)
+		return;
+	uint64_t address = u64(config + HYBRID_AT) - base;
+	if (u64(config + HYBRID_AT) == 0 || address > UINT32_MAX || !read_image(pe, address, hybrid, sizeof hybrid))
+		return;
+	pe->code_map = u32(hybrid + 4);
+	pe->code_ranges = u32(hybrid + 8);
 }
 
 enum err pe_file_read(struct pe_file *pe, int fd, struct error *e)
@@ -91,26 +150,8 @@ enum err pe_file_read(struct pe_file *pe, int fd, struct error *e)
 		        (unsigned long long)(at + HEADER));
 	put_big(pe->id, u32(header + 8));
 	put_big(pe->id + 4, u32(optional + 56));
-	read_directory(pe, optional, wanted);
-	return ERR_OK;
-}
-
-/* The section around an address, or one with size 0. */
-static enum err find_section(const struct pe_file *pe, uint64_t address, struct pe_section *s, struct error *e)
-{
-	uint8_t h[SECTION];
-	for (unsigned i = 0; i < pe->section_count; i++) {
-		uint64_t at = pe->sections + (uint64_t)i * SECTION;
-		if (!read_at(pe->fd, at, h, SECTION))
-			return error_set(e, ERR_CORRUPT, "PE: the header of section %u at %#llx is cut off", i,
-			        (unsigned long long)at);
-		uint32_t virtual = u32(h + 8), raw = u32(h + 16);
-		*s = (struct pe_section){
-		        u32(h + 12), virtual && virtual < raw ? virtual : raw, u32(h + 20), u32(h + 36)};
-		if (address >= s->start && address - s->start < s->size)
-			return ERR_OK;
-	}
-	*s = (struct pe_section){0};
+	read_functions(pe, optional, wanted);
+	read_hybrid(pe, optional, wanted);
 	return ERR_OK;
 }
 
@@ -130,6 +171,30 @@ enum err pe_file_code(
 	return ERR_OK;
 }
 
+/* A range: where it begins, with the kind of its code in two bits, and its bytes. */
+uint16_t pe_file_machine(const struct pe_file *pe, uint64_t start, uint64_t *end)
+{
+	enum { ARM64, ARM64EC, AMD64 };
+	struct pe_section s;
+	struct error e;
+	uint8_t range[8];
+	*end = UINT64_MAX;
+	if (!pe->code_map)
+		return pe->machine;
+	if (find_section(pe, pe->code_map, &s, &e) || s.size == 0)
+		return 0;
+	uint64_t map = s.at + (pe->code_map - s.start);
+	for (uint32_t i = 0; i < pe->code_ranges && i < RANGES_MAX; i++) {
+		if (!read_at(pe->fd, map + i * sizeof range, range, sizeof range))
+			return 0;
+		uint64_t begin = u32(range) & ~3U, kind = u32(range) & 3;
+		*end = begin + u32(range + 4);
+		if (start >= begin && start < *end)
+			return kind == AMD64 ? PE_X86_64 : kind == ARM64 || kind == ARM64EC ? PE_AARCH64 : 0;
+	}
+	return 0;
+}
+
 /* ---- the table of functions, by address ---- */
 
 enum { ENTRY_X86_64 = 12, ENTRY_AARCH64 = 8 }; /* bytes */
@@ -138,13 +203,10 @@ enum { ENTRY_X86_64 = 12, ENTRY_AARCH64 = 8 }; /* bytes */
  * cannot be read. */
 static uint64_t aarch64_length(const struct pe_file *pe, uint32_t unwind)
 {
-	struct pe_section s;
-	struct error e;
 	uint8_t header[4];
 	if (unwind & 3)
 		return (unwind & 3) == 3 ? 0 : 4 * (uint64_t)(unwind >> 2 & 0x7ff);
-	if (find_section(pe, unwind, &s, &e) || s.size == 0 ||
-	        !read_at(pe->fd, s.at + (unwind - s.start), header, sizeof header))
+	if (!read_image(pe, unwind, header, sizeof header))
 		return 0;
 	return 4 * (uint64_t)(u32(header) & 0x3ffff);
 }

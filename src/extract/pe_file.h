@@ -17,6 +17,7 @@ struct pe_file {
 	uint64_t sections;                   /* where their headers are in the file */
 	uint8_t id[PE_ID_BYTES];             /* the code id: time stamp and size of the image, big-endian */
 	uint32_t functions, functions_bytes; /* the table of functions (.pdata); 0: none */
+	uint32_t code_map, code_ranges;      /* of a program with code of two machines (ARM64EC, ARM64X); 0: none */
 };
 
 /* Whether a file begins like one. */
@@ -29,6 +30,9 @@ enum err pe_file_read(struct pe_file *pe, int fd, struct error *e);
  * is no code; ERR_CORRUPT. */
 enum err pe_file_code(
         const struct pe_file *pe, uint64_t start, uint8_t *bytes, size_t max, size_t *len, struct error *e);
+/* The machine of the code at start; *end: that of another one may begin there, relative to the image. 0: the file does
+ * not tell. */
+uint16_t pe_file_machine(const struct pe_file *pe, uint64_t start, uint64_t *end);
 /* Where the function around start ends, relative to the image; 0: no table tells. */
 uint64_t pe_file_function_end(const struct pe_file *pe, uint64_t start);
 

@@ -688,10 +688,10 @@ def pe_numbers(data):
 
 
 class WindowsProgram:
-    def __init__(self, root, target):
+    def __init__(self, root, target, code=PE_CODE):
         self.path = str(root / "prog.dll")
         source = root / "pe.c"
-        source.write_text(PE_CODE)
+        source.write_text(code)
         flags = ["-O2", "-fasynchronous-unwind-tables", "-ffreestanding", "-nostdlib", "-shared", "-fuse-ld=lld", "-Wl,-noentry", "-Wl,-timestamp:0x5cf2591c"]
         subprocess.run(["clang", f"--target={target}", *flags, "-o", self.path, source], check=True)
         with open(self.path, "rb") as f:
@@ -751,6 +751,28 @@ def test_assembly_of_windows_programs_has_the_boundaries_of_objdump(tmp_path, ar
         os.makedirs(program.place.parent.parent / program.code_id.lower())
         os.rename(program.place, program.place.parent.parent / program.code_id.lower() / "prog.dll")
         assert program.ask(s) == got
+
+
+HYBRID = """
+__asm__(".section .rdata,\\"dr\\"\\n.balign 16\\n.globl _load_config_used\\n_load_config_used: .long 0x140\\n.zero 0xc4\\n.quad hybrid\\n.zero 0x70\\n"
+        "hybrid: .long 1\\n.rva map\\n.long 2\\nmap: .rva island\\n.long 32\\n.rva old+2\\n.long 6\\n"
+        ".text\\n.balign 16\\nisland: .rept 7\\nadd x0, x1, x2\\n.endr\\nret\\nold: .byte 0x48, 0x89, 0xc8, 0x0f, 0x0b, 0xc3\\n.balign 16\\n.globl island\\n.globl old");
+"""
+
+
+@pytest.mark.in_turn
+def test_windows_programs_with_code_of_two_machines(tmp_path):
+    """ARM64EC calls itself x86-64, and has a map of its code: each part is read as what it is."""
+    program = WindowsProgram(tmp_path, "aarch64-pc-windows-msvc", PE_CODE + HYBRID)
+    header = struct.unpack_from("<I", program.data, 0x3C)[0]
+    program.place.write_bytes(program.data[: header + 4] + struct.pack("<H", 0x8664) + program.data[header + 6 :])
+    at = next(a for i, (a, m) in enumerate(program.lines) if [x for _, x in program.lines[i : i + 8]] == ["add"] * 7 + ["ret"])
+    with over(tmp_path / "store") as s:
+        got = program.ask(s, startAddress=hex(at), size="0x30")
+        assert got["arch"] == "aarch64" and [i[1].split()[0] for i in got["instructions"]] == ["add"] * 7 + ["ret"]
+        got = program.ask(s, startAddress=hex(at + 32), size="0x30")
+        assert got["arch"] == "x86_64" and [i[1] for i in got["instructions"]] == ["mov rax, rcx", "ud2", "ret"]
+        assert "code of two machines" in program.ask(s, startAddress=hex(at + 38), size="0x10")["error"]
 
 
 @pytest.mark.in_turn
