@@ -289,8 +289,8 @@ class Bench:
         """Milliseconds from the start of the process until nginx passes an answer on."""
         self.service.fresh("corpus/", keep_memcached=True, start=False)
         self.service.daemon.write_config()
-        start = time.monotonic()
         self.service.daemon.spawn([*self.service.daemon.program, "--config", self.service.daemon.config])
+        start = time.monotonic()  # spawn returns once the program has begun: the fork of this large process is not ours
         while time.monotonic() < start + 20:
             connection = http.client.HTTPConnection("127.0.0.1", self.service.nginx.port, timeout=20)
             connection.request("POST", "/symbolicate/v5", request)
