@@ -24,8 +24,11 @@ static unsigned is_control(const char *p, const char *end)
  * escaped. */
 static void write_plain(struct buffer *out, struct str s)
 {
+	static const bool may_be_odd[256] = {['\\'] = true, [0x7f] = true, [0xc2] = true};
 	const char *end = s.data + s.len, *from = s.data;
 	for (const char *p = s.data; p < end; p++) {
+		if (!may_be_odd[(unsigned char)*p])
+			continue;
 		unsigned control = is_control(p, end);
 		bool quoted = *p == '\\' && end - p > 1;
 		if (!control && !quoted)
