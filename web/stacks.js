@@ -116,7 +116,7 @@ class Stacks {
 			return true;
 		if (at === this.end)
 			return false; // several frames in one line
-		if (HEAP.test(this.lines[at]))
+		if (HEAP.test(this.lines[at]) || this.lines[at].includes("\n"))
 			return true;
 		if (REPORT.test(this.lines[at]) && REPORT.test(this.lines[this.end]))
 			return false;
@@ -142,6 +142,9 @@ class Stacks {
 			return { lead: "", title: heap[1].trim() || (this.lines[at + 1] ?? "").trim().slice(0, TITLE_MAX) };
 		if (REPORT.test(this.lines[at]))
 			return { lead: "", title: "perf report" };
+		const [first, ...rest] = this.lines[at].split("\n");
+		if (rest.length)
+			return { lead: "", title: numberOf(first, -1) === null ? first.trim().slice(0, TITLE_MAX) : "" };
 		let above = at - 1;
 		while (above > this.end && !this.lines[above].trim())
 			above--;
@@ -156,7 +159,8 @@ export function stacksOfText({ frames, around }, text) {
 	const stacks = new Stacks(lines);
 	let next = 0;
 	lines.forEach((line, at) => {
-		const number = json ? null : numberOf(line, stacks.lastBefore(at));
+		const several = line.includes("\n"); // a string of a log in JSON, which numbers frames itself, but which is which?
+		const number = json || several ? null : numberOf(line, stacks.lastBefore(at));
 		if (!json && frames[next]?.text_line !== at + 1)
 			stacks.addNamed(at, number);
 		for (; frames[next]?.text_line === at + 1; next++)

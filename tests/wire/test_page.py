@@ -81,6 +81,14 @@ def test_stacks_in_logs_are_stacks(page, wrap):
     assert titles(page) == [lines[0]] and [row.split()[:2] for row in rows if row.startswith("#")][1:] == [["#1", "crash"], ["#2", "main"]], rows
 
 
+def test_a_stack_in_one_string_of_a_log_is_a_stack(page):
+    report = "it died\n    #0 0x55d9c3a01014  (/opt/app+0x1010)\n    #1 0x55d9c3a02000  (/opt/app+0x1000)\n"
+    logged = "".join(json.dumps({"level": "error", "message": one}) + "\n" for one in ("started", report, report))
+    page.send(f"MODULE Linux x86_64 {APP[1]} app\n{logged}").result("inner")
+    assert titles(page) == ["it died", "it died"]
+    assert [row.split()[:2] for row in page.rows() if row.startswith("#")] == [["#0", "inner"], ["#1", "main"]] * 2
+
+
 def test_inlined_calls_are_innermost_first_above_their_function(page):
     rows = page.sample("crash").result("order(")
     at = next(i for i, row in enumerate(rows) if "Article::available() const" in row)
