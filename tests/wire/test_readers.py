@@ -70,7 +70,7 @@ def names(data):
 
 def test_readers_that_read_nothing_hold_no_worker(stack):
     connections = [ask(stack, {"Accept-Encoding": "gzip"} if i % 2 else ()) for i in range(READERS)]
-    wait_for(lambda: stack.node.metrics()[WAITING] == READERS, "all replies to wait for their readers")
+    wait_for(lambda: stack.node.metrics()[WAITING] == READERS, "all replies to wait for their readers", 180)
     assert stack.node.metrics()["symbolicated_memory_beside_bytes"] > 1 << 20  # programs and stacks of threads at least
     assert stack.node.metrics()['symbolicated_memory_bytes{kind="replies"}'] > 0
     assert len(names(stack.client.post("/symbolicate/v5", job([APP], [[0, 0x1000]])).body)) == 1
