@@ -171,11 +171,13 @@ def test_shared_entries_that_only_a_name_leads_to(tmp_path):
         for source in f"elf+file://{tmp_path}", "elf+" + bucket.url:
             with Stack(bucket=False, config={"source": [source]}) as s:
                 assert shared.named(s) == shared.whole
+                assert lacking(s, shared.ids[0]) == []
     finally:
         bucket.stop()
     shutil.copy(shared.programs[1], shared.common)
     with over(tmp_path) as s:
         other = shared.named(s)
+        assert all(units > 0 for units in lacking(s, shared.ids[0])) and lacking(s, shared.ids[0])
     assert other != shared.whole
     shared.common.unlink()
     with over(tmp_path) as s:
