@@ -216,6 +216,12 @@ def test_programs_can_be_called_by_their_names():
     assert wrong == []
 
 
+def test_tools_of_the_tests_are_listed():
+    listed = set(re.findall(r"\b\w+\.(?:py|sh|c)\b", read("docs", "development.md").partition("## Tools in")[2].partition("\n## ")[0]))
+    there = {name for name in os.listdir(os.path.join(ROOT, "tests", "tools")) if name.endswith((".py", ".sh", ".c"))}
+    assert there == listed
+
+
 def test_source_files_that_documents_name_exist():
     """`name.c`, `name*.c`: in whatever room."""
     names = {name for top in ("src", "tests") for _, _, names in os.walk(os.path.join(ROOT, top)) for name in names}
