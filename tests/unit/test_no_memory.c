@@ -541,7 +541,7 @@ static struct page *filled_page(uint8_t kind, uint32_t len)
 static struct offmap *small_map(void)
 {
 	static const uint8_t root[] = {
-	        1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 1};
+	        1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 1};
 	struct offmap *m;
 	return offmap_root_decode(root, sizeof root, &m) ? NULL : m;
 }

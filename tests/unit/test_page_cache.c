@@ -18,7 +18,7 @@
 #include "map/value.h"
 #include "seed.h"
 
-enum { PAGES = 4, PAGE_BYTES = 2000, MODULE_BYTES = 2 * PAGES * (PAGE_BYTES + 120) };
+enum { PAGES = 4, PAGE_BYTES = 2000, MODULE_BYTES = 2 * PAGES * (PAGE_BYTES + 150) };
 
 static struct module_hash hash_of(unsigned number)
 {
