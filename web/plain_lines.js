@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a text without what a log has around them, as the reply tells it.
+// The lines of a text without what a log has around them, as the reply tells it, and without entities of HTML.
 
 function unquoted(string) {
 	try {
@@ -8,6 +8,9 @@ function unquoted(string) {
 		return string;
 	}
 }
+
+const ENTITIES = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&#x27;": "'", "&apos;": "'", "&nbsp;": " " };
+const ENTITY = new RegExp(Object.keys(ENTITIES).join("|"), "g");
 
 // around: [[line, before, after]…], each from its line on; with bytes after it a line is a string of JSON.
 export function plainLines(text, around = []) {
@@ -21,5 +24,5 @@ export function plainLines(text, around = []) {
 			lines[at] = after ? unquoted(line) : line;
 		}
 	});
-	return lines;
+	return lines.map(line => line.includes("&") ? line.replace(ENTITY, entity => ENTITIES[entity]) : line);
 }

@@ -409,7 +409,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 bool text_read_json(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
-	int first = r->in_string ? -1 : peek(&line);
+	int first = r->escaped ? -1 : peek(&line);
 	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->json.depth))
 		return false;
 	/* log lines start with "[..." too */

@@ -111,7 +111,7 @@ static bool read_graph(struct text_reader *r, struct rest line)
 		return false;
 	next = text_without_prefix(next, true, &source);
 	ptrdiff_t below = pass_count(&next);
-	if ((!sampled && below == at) || r->in_string)
+	if ((!sampled && below == at) || r->escaped)
 		return true;
 	f.address = f.offset;
 	if (below > at)

@@ -80,6 +80,8 @@ static bool read_android(struct text_reader *r, struct rest line)
 	f.address = f.offset;
 	const char *path = line.at, *end = find_word(path, line.end, " (");
 	end = end ? end : line.end;
+	const char *id = find_word(path, end, " ["); /* Bugly: "libc.so [armeabi-v7a::9de9f4ad…]" */
+	end = id ? id : end;
 	line.at = end;
 	take_literal(&line, " (offset 0x");
 	while (line.at > end && line.at < line.end && *line.at++ != ')')

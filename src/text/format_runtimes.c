@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What .NET and Windows write of a crash: offsets from the start of the image. */
+/* What .NET, Windows and ClickHouse write of a crash. */
 #include <config.h>
 
 #include "text/formats.h"
 
-enum { FAULT_LINES = 8 }; /* from the module's name to the offset: entries of the log may be wrapped */
+enum {
+	FAULT_LINES = 8,       /* from the module's name to the offset: entries of the log may be wrapped */
+	CLICKHOUSE_LINES = 16, /* from frame to frame: inlined calls have lines of their own */
+};
 
 /* "   at MyApp!<BaseAddress>+0x254fc3", also with " at offset 283 in file:line:column <filename unknown>:0:0" behind
  * it. The name lacks its extension. The first frame of a stack may be where a fault came; below it are return
@@ -63,9 +66,35 @@ static bool read_fault_offset(struct text_reader *r, struct rest line)
 	return text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
+/* ClickHouse: "16. ? @ 0x000000000ea0d041 in /usr/bin/clickhouse", an address in the file; with "in ?", or nothing, in
+ * place of the file it is one in memory. The first frame is where a signal came, or has a name. */
+static bool read_clickhouse(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_ELF};
+	const char *at = find_word(line.at, line.end, "@ 0x"), *dot = at ? find_word(line.at, at, ". ") : NULL;
+	while (dot && (dot == line.at || !is_digit((unsigned char)dot[-1])))
+		dot = find_word(dot + 1, at, ". ");
+	if (!dot)
+		return false;
+	bool caller = r->clickhouse_line && r->line - r->clickhouse_line <= CLICKHOUSE_LINES;
+	r->clickhouse_line = r->line;
+	const char *name = dot + strlen(". ");
+	line.at = at + strlen("@ ");
+	if (!str_equal(between(name, at), str_from("? ")) || !take_0x(&line, &f.offset))
+		return false;
+	struct str path = {"", 0};
+	if (take_literal(&line, " in /"))
+		path = between(line.at - 1, line.end);
+	f.address = f.offset;
+	if (caller)
+		text_caller(r, &f, path, (struct str){"", 0});
+	text_edit_one(r, &f, name, name + 1, TEXT_AT);
+	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 bool text_read_runtime(struct text_reader *r, struct rest line)
 {
-	if (read_native_aot(r, line))
+	if (read_native_aot(r, line) || read_clickhouse(r, line))
 		return true;
 	blanks(&line);
 	return read_fault_module(r, line) || read_fault_offset(r, line);

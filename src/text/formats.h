@@ -32,36 +32,38 @@ struct text_reader {
 	uint64_t line;                    /* its number, where each line inside a string counts, too */
 	uint64_t inner_lines;             /* so many of these lines have no number in the text */
 	struct text_unescaped *unescaped; /* NULL: not needed so far */
-	bool in_string;                   /* the line is the one in `unescaped` */
-	uint64_t at;                      /* where it begins in the whole text */
-	const char *start;                /* the same in memory */
-	unsigned frames;                  /* found in it */
-	bool skips;                       /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	char prefix[8]; /* how a log's latest prefix begins, its last byte before the blank, and its length */
+	unsigned escaped;  /* TEXT_STRING or TEXT_HTML: the line is the one in `unescaped`, which was such; 0: it is not
+	                    */
+	uint64_t at;       /* where it begins in the whole text */
+	const char *start; /* the same in memory */
+	unsigned frames;   /* found in it */
+	bool skips;        /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
+	char prefix[8];    /* how a log's latest prefix begins, its last byte before the blank, and its length */
 	char prefix_last;
 	size_t prefix_len; /* 0: none was seen, or one that is short */
 	struct text_source {
 		uint64_t hash;
 		uint32_t process;
-	} sources[TEXT_SOURCES]; /* who wrote lines, as the prefixes tell it, and the process that they were about last
-	                          */
-	unsigned source;         /* the last one's number, from 1; 0: no prefix told it */
-	unsigned source_count;   /* so many were seen */
-	unsigned perf_depth;     /* frames of the sample so far */
-	uint64_t bpf_line;       /* the last of bpftrace's stack, or the one above it */
-	unsigned bpf_depth;      /* frames of it so far */
-	bool perf_report;        /* the header of perf report has the columns that it needs */
-	uint64_t signal_line;    /* the one with the place where a signal came: no return address */
-	uint64_t signal_again;   /* another one */
-	uint64_t caller_line;    /* the last with a return address, or the place where a signal came */
-	unsigned at_depth;       /* addresses of glog's stack so far */
-	uint64_t pc_line;        /* the last line "PC: @" */
-	bool at_signal;          /* one of them stands before this stack */
-	uint64_t at_line;        /* the last line of one */
-	uint64_t ada_line;       /* the one below Ada's heading, with the stack */
-	unsigned strace_depth;   /* frames of strace's stack so far */
-	uint64_t managed_line;   /* the last line "at …" of .NET's */
-	char fault_module[256];  /* of Windows's event log, and in which line */
+	} sources[TEXT_SOURCES];  /* who wrote lines, as the prefixes tell it, and the process that they were about last
+	                           */
+	unsigned source;          /* the last one's number, from 1; 0: no prefix told it */
+	unsigned source_count;    /* so many were seen */
+	unsigned perf_depth;      /* frames of the sample so far */
+	uint64_t bpf_line;        /* the last of bpftrace's stack, or the one above it */
+	unsigned bpf_depth;       /* frames of it so far */
+	bool perf_report;         /* the header of perf report has the columns that it needs */
+	uint64_t signal_line;     /* the one with the place where a signal came: no return address */
+	uint64_t signal_again;    /* another one */
+	uint64_t caller_line;     /* the last with a return address, or the place where a signal came */
+	unsigned at_depth;        /* addresses of glog's stack so far */
+	uint64_t pc_line;         /* the last line "PC: @" */
+	bool at_signal;           /* one of them stands before this stack */
+	uint64_t at_line;         /* the last line of one */
+	uint64_t ada_line;        /* the one below Ada's heading, with the stack */
+	unsigned strace_depth;    /* frames of strace's stack so far */
+	uint64_t managed_line;    /* the last line "at …" of .NET's */
+	uint64_t clickhouse_line; /* the last of ClickHouse's stack */
+	char fault_module[256];   /* of Windows's event log, and in which line */
 	size_t fault_len;
 	uint64_t fault_line;
 	uint64_t unity_line; /* the last frame of Unity's */
@@ -144,7 +146,7 @@ bool text_read_json(struct text_reader *r, struct rest line);
 bool text_read_engine(struct text_reader *r, struct rest line);
 /* (what stands above these) */
 bool text_read_engine_head(struct text_reader *r, struct rest line);
-/* .NET NativeAOT, Windows event log */
+/* .NET NativeAOT, Windows event log, ClickHouse */
 bool text_read_runtime(struct text_reader *r, struct rest line);
 /* (memory maps) */
 bool text_read_map(struct text_reader *r, struct rest line);

@@ -124,7 +124,7 @@ const char text_formats[] =
         "Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, "
         "glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report, simpleperf, bpftrace, MongoDB, "
         "Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, WinDbg, "
-        "Windows event log, .NET NativeAOT, NAME+0xOFFSET";
+        "Windows event log, .NET NativeAOT, ClickHouse, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {
@@ -193,10 +193,10 @@ void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style)
 {
 	uint64_t at = (uint64_t)(from - r->start), end = (uint64_t)(to - r->start);
-	if (r->in_string) {
+	if (r->escaped) {
 		at = r->unescaped->at[from - r->unescaped->text];
 		end = r->unescaped->at[to - r->unescaped->text];
-		style = (enum text_style)(style | TEXT_STRING);
+		style = (enum text_style)((unsigned)style | r->escaped);
 	}
 	f->edits[0] = (struct text_edit){r->at + at, (uint32_t)(end - at), style};
 	f->edit_count = 1;
@@ -402,7 +402,17 @@ static bool read_formats(struct text_reader *r, const char *at, const char *end,
 	return found;
 }
 
-/* ---- strings of JSON ---- */
+/* ---- strings of JSON, and HTML ---- */
+
+static bool begin_unescaping(struct text_reader *r)
+{
+	if (!r->unescaped && !(r->unescaped = malloc(sizeof *r->unescaped))) {
+		r->result = TEXT_NO_MEMORY;
+		return false;
+	}
+	r->unescaped->start = r->start;
+	return true;
+}
 
 /* One of several lines is a report of its own, so is its memory map. Output that is logged line by line goes on. */
 static bool read_string(struct text_reader *r, struct rest string)
@@ -439,12 +449,9 @@ static bool read_strings(struct text_reader *r, struct rest line)
 {
 	const char *quote = line.at;
 	bool found = false;
-	if (!r->unescaped && !(r->unescaped = malloc(sizeof *r->unescaped))) {
-		r->result = TEXT_NO_MEMORY;
+	if (!begin_unescaping(r))
 		return false;
-	}
-	r->unescaped->start = r->start;
-	r->in_string = true;
+	r->escaped = TEXT_STRING;
 	while (!r->result && (quote = memchr(quote, '"', (size_t)(line.end - quote)))) {
 		const char *from = quote + 1, *end = text_string_end(from, line.end);
 		if (!end)
@@ -453,7 +460,7 @@ static bool read_strings(struct text_reader *r, struct rest line)
 			found = read_string(r, (struct rest){from, end}) || found;
 		quote = end + 1;
 	}
-	r->in_string = false;
+	r->escaped = 0;
 	return found;
 }
 
@@ -472,16 +479,33 @@ static bool read_json(struct text_reader *r, struct rest line)
 	       (text_read_json(r, line) || read_strings(r, line) || *line.at == '{');
 }
 
-static void read_line(struct text_reader *r, const char *at, const char *end, unsigned signs)
+static void read_plain(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	end = without_end(at, end);
 	at = behind_prefix(r, behind_colours(at, end), end, signs);
 	r->frames = 0;
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
-	if (!(signs & SIGN_QUOTE) || !read_json(r, (struct rest){at, end}))
+	if (!(signs & SIGN_QUOTE) || r->escaped || !read_json(r, (struct rest){at, end}))
 		read_formats(r, at, end, signs);
 	if (r->json.depth)
 		pass_json(r, (struct rest){at, end});
+}
+
+/* "  4: 0x55d9f3f4a1b2 - &lt;unknown&gt;", as the source of a page has it. Lines without a sign are none of a stack. */
+static void read_line(struct text_reader *r, const char *at, const char *end, unsigned signs)
+{
+	if ((signs || (at < end && *at == '&')) && text_is_html(at, end)) {
+		if (!begin_unescaping(r))
+			return;
+		if (text_unescape_html(r->unescaped, (struct rest){at, end})) {
+			r->escaped = TEXT_HTML;
+			at = r->unescaped->text;
+			end = at + r->unescaped->len;
+			text_scan_line(at, end, &signs);
+		}
+	}
+	read_plain(r, at, end, signs);
+	r->escaped = 0;
 }
 
 /* The next line tells whether a frame of a call graph has callees. False: it is still to come. */

@@ -2,8 +2,8 @@
 /* Finds the frames of stacks in any text: of which module, at which offset, and where in the text a name goes.
  *
  * Formats are told apart by the line, so logs may mix them. What a log puts before a line is passed over, and strings
- * of JSON with lines in them are read as text. docs/stack-text.md lists what each format looks like, and which of them
- * write return addresses.
+ * of JSON with lines in them, and lines of HTML, are read as text. docs/stack-text.md lists what each format looks
+ * like, and which of them write return addresses.
  *
  * The reader does no input or output. Its memory is that of the modules that the text names, which the caller bounds.
  */
@@ -36,6 +36,7 @@ enum text_style {
 	TEXT_JSON_SENTRY_MEMBERS, /* the same without the first comma */
 	TEXT_JSON_IPS,
 	TEXT_STRING = 64, /* with one of those before TEXT_FIELDS: in a string of JSON */
+	TEXT_HTML = 128,  /* likewise: in HTML */
 };
 
 struct text_edit {

@@ -43,3 +43,41 @@ bool text_unescape_line(struct text_unescaped *u, struct rest *string)
 	u->at[u->len] = (uint32_t)(string->at - u->start);
 	return string->at == string->end;
 }
+
+/* ---- HTML ---- */
+
+static const struct entity {
+	const char *name;
+	char c;
+} entities[] = {{"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'}, {"&#34;", '"'}, {"&#39;", '\''},
+        {"&#x27;", '\''}, {"&apos;", '\''}, {"&nbsp;", ' '}};
+
+/* The character that an entity stands for, which is passed; 0: there is none here. */
+static char take_entity(struct rest *r)
+{
+	for (size_t i = 0; i < sizeof entities / sizeof *entities; i++)
+		if (take_literal(r, entities[i].name))
+			return entities[i].c;
+	return 0;
+}
+
+bool text_is_html(const char *at, const char *end)
+{
+	while (at < end && (at = memchr(at, '&', (size_t)(end - at)))) {
+		struct rest r = {at++, end};
+		if (take_entity(&r))
+			return true;
+	}
+	return false;
+}
+
+bool text_unescape_html(struct text_unescaped *u, struct rest line)
+{
+	for (u->len = 0; line.at < line.end && u->len < UNESCAPED_MAX; u->len++) {
+		u->at[u->len] = (uint32_t)(line.at - u->start);
+		char c = peek(&line) == '&' ? take_entity(&line) : 0;
+		u->text[u->len] = c ? c : *line.at++;
+	}
+	u->at[u->len] = (uint32_t)(line.at - u->start);
+	return line.at == line.end;
+}

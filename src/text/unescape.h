@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line of text inside a string of JSON, as logs have it: "stack":"Error\n    at …\n". */
+/* A line of text inside a string of JSON, as logs have it: "stack":"Error\n    at …\n"; or one of HTML:
+ * "&lt;unknown&gt;". */
 #ifndef TEXT_UNESCAPE_H
 #define TEXT_UNESCAPE_H
 
@@ -19,5 +20,10 @@ const char *text_string_end(const char *from, const char *end);
 /* Takes the next line of the string, up to \n or its end. False: it has none, or a line is too long; then nothing more
  * of the string is to be read. */
 bool text_unescape_line(struct text_unescaped *u, struct rest *string);
+
+/* Whether the line has an entity of HTML that stands for what frames are written with. */
+bool text_is_html(const char *at, const char *end);
+/* False: the line is too long. */
+bool text_unescape_html(struct text_unescaped *u, struct rest line);
 
 #endif

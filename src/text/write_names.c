@@ -46,11 +46,27 @@ static void write_plain(struct buffer *out, struct str s)
 	buffer_append(out, from, (size_t)(end - from));
 }
 
-/* Into text, or a string of JSON. */
-static void put_name(struct buffer *out, struct str s, bool string)
+/* The same, with what means something else in HTML as entities. */
+static void write_html(struct buffer *out, struct str s)
 {
-	if (string)
+	const char *end = s.data + s.len, *from = s.data;
+	for (const char *p = s.data; p < end; p++) {
+		if (*p != '<' && *p != '>' && *p != '&')
+			continue;
+		write_plain(out, (struct str){from, (size_t)(p - from)});
+		put_words(out, *p == '<' ? "&lt;" : *p == '>' ? "&gt;" : "&amp;");
+		from = p + 1;
+	}
+	write_plain(out, (struct str){from, (size_t)(end - from)});
+}
+
+/* escaped: TEXT_STRING, TEXT_HTML, or 0 for plain text. */
+static void put_name(struct buffer *out, struct str s, unsigned escaped)
+{
+	if (escaped == TEXT_STRING)
 		buffer_append_str(out, s);
+	else if (escaped == TEXT_HTML)
+		write_html(out, s);
 	else
 		write_plain(out, s);
 }
@@ -62,30 +78,30 @@ static void put_line(struct buffer *out, uint32_t line)
 }
 
 /* NAME, followed by the place if it is known. */
-static void put_call(struct buffer *out, const struct text_call *c, const char *at, bool string)
+static void put_call(struct buffer *out, const struct text_call *c, const char *at, unsigned escaped)
 {
-	put_name(out, c->function, string);
+	put_name(out, c->function, escaped);
 	if (!c->file.len)
 		return;
 	put_words(out, at);
-	put_name(out, c->file, string);
+	put_name(out, c->file, escaped);
 	if (c->line)
 		put_line(out, c->line);
 }
 
-static void put_calls(struct buffer *out, const struct text_call *calls, size_t count, const char *at, bool string)
+static void put_calls(struct buffer *out, const struct text_call *calls, size_t count, const char *at, unsigned escaped)
 {
 	for (size_t i = 0; i < count; i++) {
 		put_words(out, i ? ", inlined by " : "");
-		put_call(out, &calls[i], at, string);
+		put_call(out, &calls[i], at, escaped);
 	}
 }
 
 /* Bars inside would separate fields. */
-static void put_field(struct buffer *out, struct str s)
+static void put_field(struct buffer *out, struct str s, unsigned escaped)
 {
 	size_t from = out->len;
-	write_plain(out, s);
+	put_name(out, s, escaped);
 	for (size_t i = from; i < out->len; i++)
 		if (out->data[i] == '|')
 			out->data[i] = '_';
@@ -152,28 +168,28 @@ static void put_json_members(struct buffer *out, const char *function, const cha
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
 {
 	const struct text_call *function = &calls[count - 1];
-	bool string = style & TEXT_STRING;
-	switch ((unsigned)style & ~(unsigned)TEXT_STRING) {
+	unsigned escaped = style & (TEXT_STRING | TEXT_HTML);
+	switch (style & ~escaped) {
 	case TEXT_AT:
-		put_calls(out, calls, count, " at ", string);
+		put_calls(out, calls, count, " at ", escaped);
 		break;
 	case TEXT_IN:
 		put_words(out, " in ");
-		put_calls(out, calls, count, " ", string);
+		put_calls(out, calls, count, " ", escaped);
 		put_words(out, " ");
 		break;
 	case TEXT_BLANK:
-		put_calls(out, calls, count, " ", string);
+		put_calls(out, calls, count, " ", escaped);
 		break;
 	case TEXT_PARENTHESES:
 		put_words(out, " (");
-		put_calls(out, calls, count, " at ", string);
+		put_calls(out, calls, count, " at ", escaped);
 		put_words(out, ")");
 		break;
 	case TEXT_FIELDS:
-		put_field(out, function->function);
+		put_field(out, function->function, escaped);
 		put_words(out, "|");
-		put_field(out, function->file);
+		put_field(out, function->file, escaped);
 		put_words(out, "|");
 		if (function->file.len && function->line)
 			buffer_printf(out, "%" PRIu32, function->line);

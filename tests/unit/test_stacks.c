@@ -341,11 +341,12 @@ static void test_android(void **state)
 	       "11-22 14:00:00.000  123  124 F DEBUG   :       #01 pc 00012  /system/lib64/libfoo.so (BuildId: " ID
 	       ")\n"
 	       "      #02 pc 00000000000a1b2c  /data/app/base.apk!libbar.so (offset 0x1000) (run(int)+12)\n"
-	       "      #03 pc 0000000000000012  <anonymous:7f00>\n",
+	       "      #03 pc 0000000000000012  <anonymous:7f00>\n"
+	       "    #04    pc 00035249    /system/lib/libhwui.so [armeabi-v7a::1684f58ef694b5c0eb0614f8965c42b6]\n",
 	        "1 /apex/com.android.runtime/lib64/bionic/libc.so libc.so/" DEBUG_ID " 0x51b9c elf [ (abort+168)]\n"
 	        "2 /system/lib64/libfoo.so libfoo.so/" DEBUG_ID " 0x12 elf []\n"
 	        "3 /data/app/base.apk!libbar.so libbar.so/ 0xa1b2c elf [ (run(int)+12)]\n"
-	        "4 no module []\n");
+	        "4 no module []\n5 /system/lib/libhwui.so libhwui.so/ 0x35249 elf []\n");
 }
 
 /* macOS */
@@ -1154,6 +1155,24 @@ static void test_native_aot(void **state)
 	        "4 A A/ 0xf image []\n6 A A/ 0x10 image []\n");
 }
 
+/* ClickHouse */
+static void test_clickhouse(void **state)
+{
+	(void)state;
+	expect("2023.08.08 05:58:02.282797 [ 340 ] {} <Fatal> BaseDaemon: 3. ? @ 0x000000000ea0704f in "
+	       "/usr/bin/clickhouse\n"
+	       "2023.08.08 05:58:02.282800 [ 340 ] {} <Fatal> BaseDaemon: 4.1. inlined from a.cpp:1: f\n"
+	       "2023.08.08 05:58:02.282801 [ 340 ] {} <Fatal> BaseDaemon: 4. std::list. g(1. ) @ 0x000000000ea0704f in "
+	       "/c\n"
+	       "2023.08.08 05:58:02.282805 [ 340 ] {} <Fatal> BaseDaemon: 16. ? @ 0x000000000ea0d041 in "
+	       "/usr/bin/clickhouse\n"
+	       "7f9c96700000-7f9c96800000 r-xp 00000000 fe:00 12 /lib/libc.so.6\n"
+	       "17. ? @ 0x00007f9c96745609 in ?\n18. ? @ 0x00007f9c96745619\n19. ?? @ 0x12 in /c\n? @ 0x12 in /c\n",
+	        "1 /usr/bin/clickhouse clickhouse/ 0xea0704f elf [?]\n4 /usr/bin/clickhouse clickhouse/ 0xea0d040 elf "
+	        "[?]\n"
+	        "6 /lib/libc.so.6 libc.so.6/ 0x45608 image [?]\n7 /lib/libc.so.6 libc.so.6/ 0x45618 image [?]\n");
+}
+
 /* Node.js: the native stack of a report */
 static void test_node_report(void **state)
 {
@@ -1338,6 +1357,21 @@ static void test_strings_of_json(void **state)
 	        "2 /tmp/p p/ 0x11b1 image [\\u003cunknown>]\n3 no module [<unknown>]\n");
 	expect("{\"a\":\"\\n\\", "");
 	expect("{\"a\":\"\\n\\u00\"}\n\"\\n\\u\"\n\"\\n", "");
+}
+
+/* Lines that were copied from the source of a page. Names go in as HTML, too. */
+static void test_html(void **state)
+{
+	(void)state;
+	expect("  4:     0x55d9f3f4a1b2 - &lt;unknown&gt;\n&gt; 55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12 "
+	       "/tmp/p\n",
+	        "1 /tmp/p p/ 0x11b1 image [&lt;unknown&gt;]\n");
+	expect("#0 &lt;null&gt; &lt;null&gt; (prog+0x11d0)\r\n&gt;&nbsp;#0 &#60; &lt;null&gt; (a&amp;b+0x11d0)\n",
+	        "1 prog prog/ 0x11d0 elf [&lt;null&gt; &lt;null&gt;]\n2 a&b a&b/ 0x11d0 elf [&#60; &lt;null&gt;]\n");
+	expect("&amp;gt; \"a\\n\" #1 0x7fe9 (/lib/a&amp;+0x12)\n  &quot;/tmp/p&quot; #2 0x7fe9 (/lib/a&ampb;+0x12)\n",
+	        "1 /lib/a& a&/ 0x12 elf [ ]\n2 /lib/a&ampb; a&ampb;/ 0x12 elf [ ]\n");
+	expect("&lt;h1&gt; &", "");
+	expect("{\"a\":1,\n\"frames\":[{\"function\":null,\"module\":\"&lt;\",\"module_offset\":\"0x12\"}]}", "");
 }
 
 /* Unreal Engine, Unity: bases, and what is none of their frames. */
@@ -1639,6 +1673,8 @@ static void test_names(void **state)
 	expect_names(TEXT_FIELDS, calls, 3, "main||");
 	expect_names(TEXT_JSON_FUNCTION, calls, 2, "\"g\"");
 	expect_names((enum text_style)(TEXT_IN | TEXT_STRING), calls, 2, " in f a.c:3, inlined by g b.c ");
+	const struct text_call cpp = {{"a<b>::operator&", 15}, {"<std>/a.h", 9}, 3};
+	expect_names((enum text_style)(TEXT_AT | TEXT_HTML), &cpp, 1, "a&lt;b&gt;::operator&amp; at &lt;std&gt;/a.h:3");
 	expect_names(TEXT_JSON_FILE, calls + 2, 1, "null");
 	expect_names(TEXT_JSON_LINE, calls, 1, "3");
 	expect_names(TEXT_JSON_INLINES, calls, 1, "null");
@@ -1714,12 +1750,14 @@ int main(void)
 	        cmocka_unit_test(test_mac_graphs),
 	        cmocka_unit_test(test_event_log),
 	        cmocka_unit_test(test_native_aot),
+	        cmocka_unit_test(test_clickhouse),
 	        cmocka_unit_test(test_kernel),
 	        cmocka_unit_test(test_strace),
 	        cmocka_unit_test(test_ips),
 	        cmocka_unit_test(test_sentry),
 	        cmocka_unit_test(test_prefixes_of_logs),
 	        cmocka_unit_test(test_strings_of_json),
+	        cmocka_unit_test(test_html),
 	        cmocka_unit_test(test_engines),
 	        cmocka_unit_test(test_dart),
 	        cmocka_unit_test(test_json_of_mongodb_and_abrt),

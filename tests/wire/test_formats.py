@@ -2,6 +2,7 @@
 """Reports as real programs printed them (tests/data/text/crash, which has what made them): read by symbtool from symbol files, and by the
 server over HTTP. The names are those of nm and addr2line."""
 
+import html
 import json
 import os
 import re
@@ -363,6 +364,28 @@ def test_dotnet_native_aot(one):
     behind = "   at App.Program.Run(String) + 0x2b at offset 43 in file:line:column <filename unknown>:0:0\n"
     tail = "   at libcrash!<BaseAddress>+0x1105 at offset 9 in file:line:column <filename unknown>:0:0\n"
     assert functions(one, head + text + behind + tail).endswith(tail.replace(" at offset", f" ({places('twice')[0]}) at offset"))
+
+
+def test_clickhouse(one):
+    """In the form of published logs of 20.10 to 24.10: addresses in the file, behind the first those of returns. What has a name keeps it."""
+    ident = f"MODULE Linux x86_64 {IDS['libcrash.so']} libcrash.so\n"
+    lines = [f"2023.08.08 05:58:02.2828{i:02d} [ 340 ] {{}} <Fatal> BaseDaemon: {3 + i}. ? @ {at:#018x} in /opt/crash/libcrash.so" for i, at in enumerate((0x10F9, 0x1105, 0x1130))]
+    lines.insert(1, "2023.08.08 05:58:02.282800 [ 340 ] {} <Fatal> BaseDaemon: 4.1. inlined from ./src/Common/a.cpp:12: DB::f()")
+    lines += ["2023.08.08 05:58:02.282822 [ 340 ] {} <Fatal> BaseDaemon: 6. __clone @ 0x0000000000001130 in /opt/crash/libcrash.so"]
+    named = functions(one, ident + "\n".join(lines) + "\n")
+    assert PLACE.findall(named) == places("die", "twice", "crash") and named.endswith(lines[-1] + "\n"), named
+
+
+def test_samples_copied_from_html():
+    """Every sample has the names that it has without, and what was HTML stays HTML."""
+    modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
+    lost = {}
+    for sample, functions in SAMPLES.items():
+        text = read(sample + ".txt")
+        out = run_filter(html.escape(text), *modules).stdout.decode()
+        if PLACE.findall(html.unescape(out)) != places(*functions) or html.escape(html.unescape(out)) != out:
+            lost[sample] = out
+    assert list(lost) == ["node-report"], lost  # JSON itself
 
 
 def test_callgrind(one):

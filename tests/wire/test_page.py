@@ -228,6 +228,11 @@ def test_what_stands_for_a_name_is_none(page):
     assert page.cells("#frames .name") == ["gone.so+0x1000", "f ()", "gone.so+0x1010"]
 
 
+def test_names_in_html_are_shown_plain(page):
+    page.send(f"MODULE Linux x86_64 {APP[1]} app\n#0 &lt;null&gt; &lt;null&gt; (app+0x1014)\n#1 0x7fe2 in a&lt;b&gt;::c(int&amp;) (/opt/gone.so+0x12)\n").result("main")
+    assert page.cells("#frames .name") == ["inner inlined", "main", "a<b>::c(int&)"]
+
+
 def test_frames_of_mariadb_are_one_stack(page):
     """It names by addr2line what it can, and writes the rest as glibc does."""
     text = "Thread pointer: 0x0\nmariadbd(my_print_stacktrace+0x2e)[0x5627924b887e]\nlibc_sigaction.c:0(__restore_rt)[0x7f73c985a050]\n"
@@ -246,6 +251,10 @@ def test_addresses_without_a_map_say_what_to_add(page):
 
 
 STACKS = {
+    "HTML, where one frame has a name": (
+        "thread &#39;main&#39; panicked at a.rs:1:\n   0:     0x55d9f3f4a1b2 - &lt;unknown&gt;\n   1:     0x55d9f3f4a1c2 - &lt;T as U&gt;::f\n   2:     0x55d9f3f4a1d2 - &lt;unknown&gt;\n",
+        ["thread 'main' panicked at a.rs:1:"], [3],
+    ),
     "threads of a sanitizer": (
         """==================
 WARNING: ThreadSanitizer: data race (pid=4242)
