@@ -45,8 +45,9 @@ static const char usage[] =
         "Zig, D, Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js,\n"
         "Python, Rust, glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report,\n"
         "simpleperf, bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine,\n"
-        "Unity, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, ClickHouse, NAME+0xOFFSET; also\n"
-        "behind the prefixes of logs, quoted in mails, in strings of JSON, and as HTML.\n"
+        "Unity, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, ClickHouse,\n"
+        "Crashlytics, NAME+0xOFFSET; also behind the prefixes of logs, quoted in mails, in strings of JSON, and\n"
+        "as HTML.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 

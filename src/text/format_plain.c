@@ -24,7 +24,9 @@ static bool is_module(const struct text_reader *r, struct str name)
 	for (unsigned i = 0; i < sizeof tails / sizeof *tails; i++)
 		if (ends_with(name, tails[i]))
 			return name.len > strlen(tails[i]);
-	return find_word(name.data, name.data + name.len, ".so.") || memchr(name.data, '/', name.len) ||
+	const char *end = name.data + name.len, *so = find_word(name.data, end, ".so.");
+	/* OpenJ9: "libpthread.so.0::pthread_kill+0x2f" */
+	return (so && !memchr(so, ':', (size_t)(end - so))) || memchr(name.data, '/', name.len) ||
 	       text_modules_is_known(&r->modules, name);
 }
 
@@ -91,20 +93,29 @@ static struct str module_before(struct rest line, const char *end)
 	return between(from, end);
 }
 
+/* Where the line ends without what addr2line says: "prog() [0x401136] ??:0", "prog() [0x401136] (core/object.cpp:12)"
+ */
+static const char *before_place(struct rest line)
+{
+	struct str whole = trimmed(between(line.at, line.end));
+	const char *end = NULL;
+	if (ends_with(whole, "??:0") || ends_with(whole, "??:?"))
+		end = find_word(line.at, line.end, "] ??");
+	else if (ends_with(whole, ")"))
+		end = find_word(line.at, line.end, "] (");
+	return end ? end + 1 : line.end;
+}
+
 /* prog(+0x12) [0x55...], prog(f+0x12)[0x55...], prog() [0x401136], prog[0x401136]: all are return addresses. A symbol
  * gives the module's position only together with a frame that has an offset in the module. [0x55...] alone needs a
  * memory map. Ruby writes prog(0x12) [0x55...], or twice the address, and a memory map below:
  * prog(0x55...) [0x55...]. The X server: "prog (f+0x12) [0x55...]" and, with where the module begins,
- * "prog (0x55...+0x12) [0x55...]". RocksDB: what addr2line says behind it. */
+ * "prog (0x55...+0x12) [0x55...]". RocksDB and Godot: what addr2line says behind it. */
 bool text_read_glibc(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
 	uint64_t address, offset = 0;
-	struct str whole = trimmed(between(line.at, line.end));
-	if (ends_with(whole, "??:0") || ends_with(whole, "??:?")) {
-		const char *end = find_word(line.at, line.end, "] ??");
-		line.end = end ? end + 1 : line.end;
-	}
+	line.end = before_place(line);
 	while (line.end > line.at && is_blank(line.end[-1]))
 		line.end--;
 	const char *open = find_last(line.at, line.end, '[');

@@ -132,7 +132,7 @@ bool text_read_bpftrace(struct text_reader *r, struct rest line);
 bool text_read_perf_report(struct text_reader *r, struct rest line);
 /* perf script, bpftrace */
 bool text_read_perf(struct text_reader *r, struct rest line);
-/* macOS */
+/* macOS, Crashlytics */
 bool text_read_mac(struct text_reader *r, struct rest line);
 /* (tables of modules) */
 bool text_read_module_line(struct text_reader *r, struct rest line);

@@ -124,7 +124,7 @@ const char text_formats[] =
         "Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, "
         "glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report, simpleperf, bpftrace, MongoDB, "
         "Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, WinDbg, "
-        "Windows event log, .NET NativeAOT, ClickHouse, NAME+0xOFFSET";
+        "Windows event log, .NET NativeAOT, ClickHouse, Crashlytics, NAME+0xOFFSET";
 
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
 {

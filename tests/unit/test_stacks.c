@@ -505,6 +505,14 @@ static void test_glibc_in_other_words(void **state)
 	       "#2   /opt/db/libx.so(+0x1130) [0x7f3a1130] ??\t??:0\n",
 	        "2 ./db_bench db_bench/ 0x5d1a4f elf []\n"
 	        "3 /opt/db/libx.so libx.so/ 0x112f elf []\n");
+	expect("[1] /lib/x86_64-linux-gnu/libc.so.6(+0x3bcf0) [0x7ff6e7c3bcf0] (\?\?:0)\n"
+	       "[2] /opt/godot/Godot.x86_64() [0x45e12f9] (\?\?:0)\n"
+	       "[3] godot3() [0x47d7a52] (godot-git-build/core/object.cpp:?)\n"
+	       "[4] 1eb7c20 (main+1ab7c20) - /opt/godot/Godot.x86_64() [0x1eb7c20]\n",
+	        "1 /lib/x86_64-linux-gnu/libc.so.6 libc.so.6/ 0x3bcf0 elf []\n"
+	        "2 /opt/godot/Godot.x86_64 Godot.x86_64/ 0x45e12f9 elf []\n"
+	        "3 godot3 godot3/ 0x47d7a51 elf []\n"
+	        "4 /opt/godot/Godot.x86_64 Godot.x86_64/ 0x1eb7c1f elf []\n");
 }
 
 /* hs_err of Java: OpenJ9's native stacks, all of which are return addresses. */
@@ -519,6 +527,15 @@ static void test_openj9(void **state)
 	        "2 libpthread.so.0 libpthread.so.0/ 0x153c0 image []\n"
 	        "3 libjn.so libjn.so/ 0x112c image []\n"
 	        "4 libjn.so libjn.so/ 0x113f image []\n");
+}
+
+/* OpenJ9 on newer systems: a function has its library before it. */
+static void test_a_function_behind_its_library(void **state)
+{
+	(void)state;
+	expect("    bp: 0x00007f38d149edb0 pc: 0x00007f38d089259f libpthread.so.0::pthread_kill+0x2f\n"
+	       "    bp: 0x00007f38d149f060 pc: 0x00007f38cb0392b2 libj9dmp29.so.1.2+0x82b2\n",
+	        "2 libj9dmp29.so.1.2 libj9dmp29.so.1.2/ 0x82b2 image []\n");
 }
 
 /* LLVM's Symbolizer Markup: a return address lies behind a call, unless its element says otherwise. */
@@ -1155,6 +1172,23 @@ static void test_native_aot(void **state)
 	        "4 A A/ 0xf image []\n6 A A/ 0x10 image []\n");
 }
 
+/* Crashlytics */
+static void test_crashlytics(void **state)
+{
+	(void)state;
+	expect("0  Flutter                        0x10d6c (Missing UUID 4c4c446555553144a14939a372500a7c)\n"
+	       "1  Flutter                        0x11334 (Missing UUID 4c4c446555553144a14939a372500a7c)\n"
+	       "2  CoreFoundation                 0x3757c __CFNOTIFICATIONCENTER_IS_CALLING_OUT_TO_AN_OBSERVER__ + "
+	       "128\n"
+	       "3  My App                         0x566a78 (\xe7\xbc\xba\xe5\xb0\x91 UUID "
+	       "b5f419596300357c85f161f5e6e0920d)\n"
+	       "4  Flutter                        0x10d6c (Missing UUID 4c4c446555553144a14939a372500a)\n"
+	       "5  Flutter                        0x10d6c (a UUID)\n",
+	        "1 Flutter Flutter/4C4C446555553144A14939A372500A7C0 0x10d6c image []\n"
+	        "2 Flutter Flutter/4C4C446555553144A14939A372500A7C0 0x11333 image []\n"
+	        "4 My App My App/B5F419596300357C85F161F5E6E0920D0 0x566a77 image []\n");
+}
+
 /* ClickHouse */
 static void test_clickhouse(void **state)
 {
@@ -1717,6 +1751,7 @@ int main(void)
 	        cmocka_unit_test(test_return_addresses_of_offsets),
 	        cmocka_unit_test(test_glibc_in_other_words),
 	        cmocka_unit_test(test_openj9),
+	        cmocka_unit_test(test_a_function_behind_its_library),
 	        cmocka_unit_test(test_markup),
 	        cmocka_unit_test(test_simpleperf),
 	        cmocka_unit_test(test_windbg),
@@ -1751,6 +1786,7 @@ int main(void)
 	        cmocka_unit_test(test_event_log),
 	        cmocka_unit_test(test_native_aot),
 	        cmocka_unit_test(test_clickhouse),
+	        cmocka_unit_test(test_crashlytics),
 	        cmocka_unit_test(test_kernel),
 	        cmocka_unit_test(test_strace),
 	        cmocka_unit_test(test_ips),

@@ -376,6 +376,15 @@ def test_clickhouse(one):
     assert PLACE.findall(named) == places("die", "twice", "crash") and named.endswith(lines[-1] + "\n"), named
 
 
+def test_crashlytics(one):
+    """In the form of published reports of iOS: offsets in the image, with its UUID."""
+    lines = [f"{i}  libcrash.so                    {at:#x} (Missing UUID {IDS['libcrash.so'][:32].lower()})" for i, at in enumerate((0x10F9, 0x1105, 0x1130))]
+    text = "Crashed: com.apple.main-thread\n" + "\n".join(lines) + "\n3  libcrash.so                    0x1130 thread_start + 8\n"
+    named = functions(one, text)
+    assert PLACE.findall(named) == places("die", "twice", "crash"), named
+    assert re.sub(r" \(\w+ at [\w.:]+\)", "", named) == text
+
+
 def test_samples_copied_from_html():
     """Every sample has the names that it has without, and what was HTML stays HTML."""
     modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
