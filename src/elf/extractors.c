@@ -315,7 +315,7 @@ static enum err give_file(struct reading *s, struct error *e)
 	if (s->job->provide)
 		file = s->job->provide(s->job->provide_arg, &id, name);
 	if (file == PROVIDE_FAILED)
-		return error_set(e, ERR_UNAVAILABLE, "a further file that it needs cannot be had at present");
+		return error_set(e, ERR_UNAVAILABLE, "a further file that it needs cannot be read now; try again");
 	s->deadline += clock_now() - start; /* a slow source is no fault of the file */
 	bool ok = packet_send(s->socket, PACKET_FILE, NULL, 0, &file, file >= 0);
 	if (file >= 0)

@@ -544,7 +544,7 @@ class Bench:
         megabytes = 3 if self.sizes.quick else 300
         program, addresses = bench_filter.compile_program(self.work)
         log = os.path.join(self.work, "log")
-        bench_filter.write_log(log, program, addresses, megabytes * bench_filter.MEGABYTE, frames=False)
+        bench_filter.write_log(log, addresses, megabytes * bench_filter.MEGABYTE)
         commands = {"filter": [tool, "symbolicate", "--filter"], "cat": ["cat"]}
         found = {name: [] for name in commands}
         for _ in range(self.sizes.large_repeats):

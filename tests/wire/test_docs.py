@@ -292,3 +292,38 @@ def test_formats_are_the_same_everywhere():
     assert sorted(set(column)) == sorted(formats)
     for text in (read("src/symbtool/verb_symbolicate.c").replace('\\n"\n        "', " "), read("man/symbtool.1").replace("\n", " ")):
         assert ", ".join(formats) in text
+
+
+STUMBLED = [
+    "of what was uploaded for the module",
+    "whose build nothing tells",
+    "without an answer of the server",
+    "in no function of their modules",
+    "it may have no memory for its size",
+    "cannot be had",
+    "which is safer; so is",
+    "longest that this time becomes",
+    "unless it sees that it may not",
+    "who waits for memcached",
+]
+
+
+def test_plain_english():
+    """No text has the phrases over which readers stumbled."""
+    folders = [os.path.join(ROOT, name) for name in ("src", "web", "docs", "man", "nginx")]
+    paths = [os.path.join(ROOT, "README"), *(os.path.join(at, name) for folder in folders for at, _, names in os.walk(folder) for name in names)]
+    assert len(paths) > 200
+    found = []
+    for path in paths:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            text = re.sub(r'\s+(?:\* |// )?|"\s+"', " ", f.read())
+        found += [(os.path.relpath(path, ROOT), words) for words in STUMBLED if words in text]
+    assert not found
+
+
+def test_where_the_firefox_profiler_takes_a_symbol_server():
+    """README and api.md say that it is for local hosts only, and what works for others."""
+    readme, api = read("README"), read("docs", "api.md").split("## Firefox Profiler")[1].split("\n## ")[0]
+    assert re.search(r"`\?symbolServer=URL`\s+for local hosts only: \[.*\]\(docs/api.md#firefox-profiler\)", readme)
+    for words in ("only for a local host", "`localhost`", "a private address", "`*.local`", "without a dot", "proxy_pass", "symbolicator-cli"):
+        assert words in api

@@ -54,6 +54,16 @@ def push(url, key_file, program):
 
 
 @pytest.mark.slow
+def test_the_https_commands_that_run_prints_work(run):
+    """With the certificate that ./run has made."""
+    commands = re.findall(r"(?m)^curl .*https://.*$", run.said())
+    assert commands
+    for command in commands:
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=BOUND)
+        assert done.returncode == 0 and '"results"' in done.stdout, (command, done)
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")
 @pytest.mark.parametrize("compiler, option", [("gcc", "-pie"), ("gcc", "-no-pie"), ("clang", "-pie")])
 def test_a_crash_is_named_alike_on_the_page_and_by_the_filter(run, tmp_path, compiler, option):

@@ -1082,6 +1082,17 @@ def test_addresses_as_other_tools_take_them(asked, arguments, line):
     assert len(named) > 1 and all(word.startswith("(inlined by)") or i == 0 for i, word in enumerate(named))
 
 
+def test_an_address_that_was_meant_as_hex_is_told(program):
+    """Without 0x it is decimal, where nothing is; as hex it is in a function."""
+    named = (f for f in v5_frames(run("symbolicate", "--json", program, *map(hex, code_addresses(program))).stdout) if "function" in f)
+    meant, function = next((f["module_offset"][2:], f["function"]) for f in named if f["module_offset"][2:].isdigit())
+    done = run("symbolicate", program, meant)
+    assert "??" in done.stdout and f"has no name; 0x{meant} is in {function}: write 0x, or give --hex" in done.stderr
+    for words in ([f"0x{meant}"], ["--hex", meant]):
+        done = run("symbolicate", program, *words)
+        assert function in done.stdout and "decimal" not in done.stderr
+
+
 def test_a_line_with_no_address_is_told(program):
     done = run("symbolicate", stdin=f"{program} zz\n{program} 0x0 nonsense\n", code=1)
     assert "standard input:1: " in done.stderr and "standard input:2: " in done.stderr and done.stdout == ""
