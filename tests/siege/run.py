@@ -157,7 +157,7 @@ class World:
         self.bucket = SiegeBucket(self.directory, big)
         self.memcached = Memcached("memcached", self.directory, 256) if shape.memcached else None
         self.daemon = Daemon("symbolicated", self.directory, {})
-        self.nginx = Nginx("nginx", self.directory, self.daemon.socket, http=CLIENTS, server=OWN_SERVER)
+        self.nginx = Nginx("nginx", self.directory, self.daemon.socket, http=CLIENTS, server=OWN_SERVER, listen=shape.listen)
         self.files = 0
         self.stopping = threading.Event()
 

@@ -30,6 +30,7 @@ class Shape:
     method, path, headers = "POST", "/symbolicate/v5", ()
     settings = {}  # beside the defaults
     programs = ()
+    listen = ""  # beside what the site has
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -240,6 +241,12 @@ class Uploads_By_Wire(Uploads):
     line = 125_000_000
 
 
+class Uploads_Small_Window(Uploads):
+    """The same where the site's `listen` has the small receive buffer of docs/nginx.md."""
+
+    listen = "rcvbuf=64k"
+
+
 class Streams(Shape):
     """A hundred streams in each of a few connections of HTTP/2, each with cold modules."""
 
@@ -280,6 +287,6 @@ class Small_Requests(Shape):
 
 SHAPES = (
     Unknown_Modules, One_Frame_Often, Random_Frames, Distinct_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Downloads, Spellings,
-    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Uploads_By_Wire, Streams, Assembly,
+    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Uploads_By_Wire, Uploads_Small_Window, Streams, Assembly,
     Unknown_Programs, Small_Requests,
 )  # fmt: skip

@@ -40,8 +40,8 @@ http {{
 	{http}
 	include symbolicated-http.conf;
 	server {{
-		listen {address}:{port} backlog=4096;
-		listen {address}:{tls_port} ssl{http2[0]} backlog=4096;{http2[1]}
+		listen {address}:{port} backlog=4096{listen};
+		listen {address}:{tls_port} ssl{http2[0]} backlog=4096{listen};{http2[1]}
 		include symbolicated-server.conf;
 		{server}
 	}}
@@ -96,9 +96,9 @@ def write_certificate(directory):
             out.write(text)
 
 
-def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2, address="127.0.0.1"):
+def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2, address="127.0.0.1", listen=""):
     """Writes everything that nginx needs into directory; returns the path of nginx.conf. changes: (file, regular expression,
-    replacement) triples, each of which must match, for what an administrator changes in the files."""
+    replacement) triples, each of which must match, for what an administrator changes in the files. listen: more words for `listen`."""
     servers = "\n\t".join(f"server unix:{s} max_fails=0;" for s in sockets)
     changes = [("symbolicated-http.conf", re.escape(SERVER_LINE), servers), *changes]
     source = os.path.join(ROOT, "nginx")
@@ -120,7 +120,8 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
     conf = os.path.join(directory, "nginx.conf")
     user = f"user {worker_user()};" if os.getuid() == 0 else ""
     with open(conf, "w", **AS_BYTES) as f:
-        f.write(CONF.format(user=user, workers=workers, address=address, port=port, tls_port=tls_port, http=http, server=server, http2=http2()))
+        values = {"workers": workers, "address": address, "port": port, "tls_port": tls_port, "listen": listen and f" {listen}"}
+        f.write(CONF.format(user=user, http=http, server=server, http2=http2(), **values))
     return conf
 
 

@@ -108,6 +108,52 @@ def test_real_requests_with_a_small_cache(requests, real_bucket):
         assert first > less_when_watched(100) and run_requests(s, lines) == first
 
 
+# Of the tests of the parser, and offsets at the edge of what a frame may be.
+EDGES = [0, -1, 1.5, "0x10", 2**31, 2**53, 2**63 - 1, 2**64, 1e300]
+
+
+def odd_requests(lines):
+    folder = os.path.join(DATA, "request")
+    for kind in ("valid", "invalid"):
+        for name in sorted(os.listdir(os.path.join(folder, kind))):
+            if name.endswith(".json"):
+                with open(os.path.join(folder, kind, name), "rb") as f:
+                    yield f.read()
+    for line in lines[::100]:
+        modules = json.loads(line)["memoryMap"]
+        spelt = [[name, ident.lower()] for name, ident in modules]
+        known = [frame for frame in json.loads(line)["stacks"][0] if frame[0] >= 0]
+        yield json.dumps(job(modules + spelt, [[i, o] for i in range(2 * len(modules)) for o in EDGES], [[i + len(modules), o] for i, o in known]))
+
+
+@pytest.mark.slow
+def test_caches_change_no_byte(requests, real_bucket):
+    """Real and odd requests: the replies of one that keeps pages and frames, when all are warm, and of one that keeps nothing."""
+    lines = requests[1][: less_when_watched(len(requests[1]))]
+    asked = [(path, body) for body in [*lines, *odd_requests(lines)] for path in ("/symbolicate/v5", "/symbolicate/v4")]
+    kept = 'symbolicated_cache_lookups_total{what="frame",level="process"}'
+    with Stack(symbols=real_bucket) as keeps, Stack(symbols=real_bucket, config={"cache_size": "0", "finish_after": "0"}) as plain:
+
+        def ask(stack, part):
+            client = stack.node.client(keep=True)
+            try:
+                return [(reply.status, reply.body) for reply in (client.post(*one) for one in part)]
+            finally:
+                client.close()
+
+        def ask_whole(stack):
+            with ThreadPoolExecutor(CLIENTS) as pool:
+                return sum(pool.map(ask, [stack] * CLIENTS, [asked[i::CLIENTS] for i in range(CLIENTS)]), [])
+
+        first = ask_whole(plain)
+        assert {status for status, _ in first} == {200, 400}
+        for _ in range(3):
+            for one, other in zip(ask_whole(keeps), first):
+                assert one == other
+        assert keeps.node.metrics()[kept] > less_when_watched(20_000)
+        assert plain.node.metrics()[kept] == 0
+
+
 @pytest.mark.in_turn
 @pytest.mark.slow
 def test_jobs_of_many_requests(requests, real_bucket):
