@@ -87,6 +87,50 @@ static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 	return result < 0 ? ERR_CORRUPT : ERR_OK;
 }
 
+/* All of a state but what of its buffer is not in use. */
+struct saved {
+	bool header_read;
+	struct isal_gzip_header header;
+	size_t len;
+	uint8_t state[];
+};
+
+static struct saved *inflater_save(const struct inflater *i)
+{
+	size_t len = offsetof(struct inflate_state, tmp_out_buffer) + (size_t)i->state.tmp_out_valid;
+	struct saved *s = malloc(sizeof *s + len);
+	if (!s)
+		return NULL;
+	s->header_read = i->header_read;
+	s->header = i->header;
+	s->len = len;
+	memcpy(s->state, &i->state, len);
+	return s;
+}
+
+static size_t saved_bytes(const struct saved *s)
+{
+	return sizeof *s + s->len;
+}
+
+static size_t inflater_bytes(void)
+{
+	return sizeof(struct inflater);
+}
+
+static void saved_free(struct saved *s)
+{
+	free(s);
+}
+
+static bool inflater_go(struct inflater *i, const struct saved *s)
+{
+	memcpy(&i->state, s->state, s->len);
+	i->header = s->header;
+	i->header_read = s->header_read;
+	return true;
+}
+
 struct deflater {
 	struct isal_zstream stream;
 	uint8_t level_buf[ISAL_DEF_LVL1_DEFAULT];
@@ -162,6 +206,44 @@ static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 		return ERR_NO_MEMORY;
 	/* Z_BUF_ERROR: too little input or room to do anything, which the caller notices. */
 	return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR ? ERR_OK : ERR_CORRUPT;
+}
+
+struct saved {
+	z_stream stream;
+};
+
+static struct saved *inflater_save(const struct inflater *i)
+{
+	struct saved *s = calloc(1, sizeof *s);
+	/* The library does not write to what it copies, which only lacks the const. */
+	if (s && inflateCopy(&s->stream, (z_stream *)(uintptr_t)&i->stream) == Z_OK)
+		return s;
+	free(s);
+	return NULL;
+}
+
+/* A window, and the tables of a block: zconf.h. */
+static size_t inflater_bytes(void)
+{
+	return sizeof(struct inflater) + (40 << 10);
+}
+
+static size_t saved_bytes(const struct saved *s)
+{
+	(void)s;
+	return inflater_bytes();
+}
+
+static void saved_free(struct saved *s)
+{
+	inflateEnd(&s->stream);
+	free(s);
+}
+
+static bool inflater_go(struct inflater *i, const struct saved *s)
+{
+	inflateEnd(&i->stream);
+	return inflateCopy(&i->stream, (z_stream *)(uintptr_t)&s->stream) == Z_OK;
 }
 
 struct deflater {
@@ -266,6 +348,50 @@ enum err gunzip_step(
 bool gunzip_complete(const struct gunzip *g)
 {
 	return g->ended && !g->broken;
+}
+
+size_t gunzip_bytes(const struct gunzip *g)
+{
+	return sizeof *g - sizeof g->inflater + inflater_bytes();
+}
+
+struct gunzip_place {
+	struct saved *inflater;
+	bool ended, padded;
+};
+
+struct gunzip_place *gunzip_save(const struct gunzip *g)
+{
+	struct gunzip_place *p = malloc(sizeof *p);
+	if (!p)
+		return NULL;
+	*p = (struct gunzip_place){inflater_save(&g->inflater), g->ended, g->padded};
+	if (p->inflater)
+		return p;
+	free(p);
+	return NULL;
+}
+
+void gunzip_place_free(struct gunzip_place *p)
+{
+	if (!p)
+		return;
+	saved_free(p->inflater);
+	free(p);
+}
+
+size_t gunzip_place_bytes(const struct gunzip_place *p)
+{
+	return sizeof *p + saved_bytes(p->inflater);
+}
+
+bool gunzip_go(struct gunzip *g, const struct gunzip_place *p)
+{
+	bool went = inflater_go(&g->inflater, p->inflater);
+	g->broken = went ? ERR_OK : ERR_NO_MEMORY;
+	g->ended = p->ended;
+	g->padded = p->padded;
+	return went;
 }
 
 struct gzip {

@@ -108,7 +108,7 @@ static void add_result(struct bucket_result *all, const struct bucket_result *on
 /* Fetches the object at path into a file without a name, *file. */
 static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int *file)
 {
-	struct bucket_sink sink = {file_space, file_commit, l};
+	struct bucket_sink sink = {.space = file_space, .commit = file_commit, .arg = l};
 	struct bucket_result one;
 	l->problem = 0;
 	l->left = l->limits.segments ? HEADERS : UINT64_MAX;

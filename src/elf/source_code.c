@@ -293,7 +293,7 @@ static enum err judge(const struct bucket_result *r, struct error *e)
 static enum err fetch(
         struct bucket_client *client, unsigned source, const char *path, struct buffer *out, struct error *e)
 {
-	struct bucket_sink sink = {text_space, text_commit, out};
+	struct bucket_sink sink = {.space = text_space, .commit = text_commit, .arg = out};
 	struct bucket_result result;
 	buffer_reset(out);
 	bucket_fetch_path(client, source, path, SOURCE_CODE_MAX, &sink, NULL, &result);

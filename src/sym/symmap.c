@@ -10,7 +10,11 @@
 #include "base/process.h"
 #include "sym/needs.h"
 
-enum { IDLE_MAX = 16 };
+enum {
+	IDLE_MAX = 16,
+	RECENT = 4,    /* stretches that is_scattered takes a reader to keep */
+	SCATTERED = 6, /* as often may each stretch be inflated: to compress a text takes that long */
+};
 
 struct symmap {
 	struct offmap_options options;
@@ -88,6 +92,11 @@ void symmap_unref(struct symmap *m)
 }
 
 /* ---- the text arrives ---- */
+
+struct packed_text *symmap_packed(struct symmap *m)
+{
+	return text_store_packed(m->store);
+}
 
 static uint64_t held(const struct symmap *m)
 {
@@ -170,10 +179,27 @@ static bool charge_spans(void *arg, uint64_t bytes)
 	return !g->refused;
 }
 
+/* Pages read symbols in the order of their addresses. Whether that would inflate text too often. */
+static bool is_scattered(const struct symmap *m)
+{
+	const struct symindex *x = m->index;
+	uint64_t recent[RECENT], misses = 0, most = SCATTERED * (x->text_bytes / PACKED_STRETCH + 1);
+	memset(recent, 0xff, sizeof recent);
+	for (uint32_t i = 0; i < x->symbol_count && misses <= most; i++) {
+		uint64_t stretch = x->symbols[i].place / PACKED_STRETCH;
+		bool had = false;
+		for (unsigned k = 0; k < RECENT; k++)
+			had = had || recent[k] == stretch;
+		if (!had)
+			recent[misses++ % RECENT] = stretch;
+	}
+	return misses > most;
+}
+
 enum err symmap_finish(struct symmap *m, struct error *e)
 {
 	enum err err = symindex_finish(m->index, e);
-	if (!err && !text_store_end(m->store))
+	if (!err && (!text_store_end(m->store) || (is_scattered(m) && !text_store_repack(m->store))))
 		err = no_memory(e);
 	if (!err)
 		/* the spans, which are made next, take up to half as much as the index */

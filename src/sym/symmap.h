@@ -17,6 +17,8 @@ struct symmap *symmap_new(
 void symmap_ref(struct symmap *m);
 void symmap_unref(struct symmap *m); /* NULL is fine */
 
+/* What may keep the text packed while it arrives: see text_store_packed. */
+struct packed_text *symmap_packed(struct symmap *m);
 /* Takes the next bytes of the text. ERR_CORRUPT: no symbol file, or one of another id; ERR_TOO_LARGE: more than
  * memory_max would be held; ERR_NO_MEMORY. After an error the map can only be released. */
 enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text is in blocks of the pool. Compressing a block moves its slices, one after the other, to other blocks of the
- * pool. A reader opens slices, not blocks, since a page may need a slice per function if functions are in no order. In
- * slices of 16 KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when
- * that falls behind, the writer helps or waits. At the end the writer helps too: nobody is answered before that.
+ * The text is in blocks of the pool. Of one that came as gzip the first GZIP_RAW bytes stay, mostly definitions, which
+ * all pages need; from then on each block is given back when it is indexed, and the next text goes into the same
+ * memory: getting more from the kernel takes half as long as to inflate it. Other text is compressed when it takes too
+ * much. Compressing a block moves its slices, one after the other, to other blocks of the pool. A reader opens slices,
+ * not blocks, since a page may need a slice per function if functions are in no order. In slices of 16 KiB, zstd needs
+ * 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when that falls behind, the writer
+ * helps or waits. At the end the writer helps too: nobody is answered before that.
  */
 #include <config.h>
 
@@ -21,6 +24,8 @@ enum {
 	SLICE = 16 << 10,
 	SLICES = BLOCK_SIZE / SLICE,
 	WAITING_MAX = 16, /* blocks that wait to be compressed */
+	GZIP_RAW = 4 << 20,
+	STRETCHES = 4, /* that a reader keeps inflated */
 };
 
 /* Where a compressed slice is. */
@@ -30,8 +35,9 @@ struct slice {
 
 /* BLOCK_SIZE bytes of text. */
 struct text_block {
-	uint8_t *raw; /* NULL: compressed or freed */
+	uint8_t *raw; /* NULL: packed or freed */
 	bool waits;   /* waits to be compressed */
+	bool is_gone; /* nobody needs it */
 	struct slice slices[SLICES];
 };
 
@@ -51,6 +57,7 @@ struct packer {
 struct text_store {
 	struct block_pool *pool;
 	struct text_store_budget *budget;
+	struct packed_text *packed_text;
 	uint32_t fill; /* bytes in the last block */
 	bool helps;    /* the writer compresses too: it appends blocks, so another thread receives */
 	/* under lock while the thread runs */
@@ -74,6 +81,11 @@ struct text_store_reader {
 	uint8_t *open;           /* a block of the pool: SLICES of them */
 	uint64_t number[SLICES]; /* 1 + number of the slice in the text; 0: none */
 	uint64_t used[SLICES], clock;
+	struct stretch {
+		uint8_t *blocks[PACKED_STRETCH_BLOCKS];
+		uint64_t number, used; /* number: 1 + that of the stretch */
+	} stretches[STRETCHES];
+	struct gunzip *gunzip;
 };
 
 struct text_store *text_store_new(struct block_pool *pool, struct text_store_budget *budget)
@@ -81,12 +93,21 @@ struct text_store *text_store_new(struct block_pool *pool, struct text_store_bud
 	struct text_store *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
+	if (!(s->packed_text = packed_text_new(pool))) {
+		free(s);
+		return NULL;
+	}
 	s->pool = pool;
 	s->budget = budget;
 	s->bytes = sizeof *s;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
 	return s;
+}
+
+struct packed_text *text_store_packed(struct text_store *s)
+{
+	return s->packed_text;
 }
 
 static void add_bytes(struct text_store *s, uint64_t n)
@@ -131,6 +152,7 @@ void text_store_free(struct text_store *s)
 		put_block(s, s->packed[i].data);
 	free(s->blocks);
 	free(s->packed);
+	packed_text_free(s->packed_text);
 	pthread_cond_destroy(&s->changed);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
@@ -138,7 +160,7 @@ void text_store_free(struct text_store *s)
 
 uint64_t text_store_bytes(const struct text_store *s)
 {
-	return atomic_load_explicit(&s->bytes, memory_order_relaxed);
+	return atomic_load_explicit(&s->bytes, memory_order_relaxed) + packed_text_bytes(s->packed_text);
 }
 
 /* ---- writing ---- */
@@ -309,13 +331,19 @@ static bool let_pack(struct text_store *s)
 static bool take_bytes(struct text_store *s, size_t n, bool needed)
 {
 	s->fill += (uint32_t)n;
-	if (s->fill == BLOCK_SIZE && !needed) {
-		let_raw_go(s, &s->blocks[s->block_count - 1]);
+	if (s->fill < BLOCK_SIZE)
 		return true;
-	}
-	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
-	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
-	return s->fill < BLOCK_SIZE || !above || let_pack(s);
+	uint64_t raw = atomic_load_explicit(&s->raw, memory_order_relaxed);
+	bool above =
+	        raw > s->budget->one || atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
+	bool is_gzip = packed_text_has(s->packed_text, (s->block_count - 1) / PACKED_STRETCH_BLOCKS);
+	struct text_block *b = &s->blocks[s->block_count - 1];
+	b->is_gone = !needed;
+	if (!needed || (is_gzip && (above || raw > GZIP_RAW)))
+		let_raw_go(s, b);
+	else if (above)
+		return let_pack(s);
+	return true;
 }
 
 bool text_store_commit(struct text_store *s, size_t n, bool needed)
@@ -344,6 +372,41 @@ bool text_store_end(struct text_store *s)
 	release_packer(s, &s->own);
 	release_packer(s, &s->helper);
 	return !s->failed;
+}
+
+static bool repack_stretch(struct text_store *s, struct gunzip *gunzip, uint8_t *const *blocks, uint32_t first)
+{
+	if (!packed_text_read(s->packed_text, gunzip, first / PACKED_STRETCH_BLOCKS, blocks))
+		return false;
+	for (uint32_t i = 0; i < PACKED_STRETCH_BLOCKS && first + i < s->block_count; i++) {
+		struct text_block *b = &s->blocks[first + i];
+		if (b->raw || b->is_gone)
+			continue;
+		if (!pack(s, &s->own, blocks[i], b->slices))
+			return false;
+		for (unsigned k = 0; k < SLICES; k++)
+			s->packed[b->slices[k].block].slices++;
+	}
+	return true;
+}
+
+bool text_store_repack(struct text_store *s)
+{
+	if (!packed_text_has(s->packed_text, 0))
+		return true;
+	struct gunzip *gunzip = gunzip_new();
+	uint8_t *blocks[PACKED_STRETCH_BLOCKS] = {NULL};
+	bool good = gunzip != NULL;
+	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS && good; i++)
+		good = (blocks[i] = take_block(s)) != NULL;
+	for (uint32_t i = 0; i < s->block_count && good; i += PACKED_STRETCH_BLOCKS)
+		good = repack_stretch(s, gunzip, blocks, i);
+	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS; i++)
+		put_block(s, blocks[i]);
+	gunzip_free(gunzip);
+	release_packer(s, &s->own);
+	packed_text_drop(s->packed_text);
+	return good;
 }
 
 void text_store_let_go(struct text_store *s, uint32_t block)
@@ -390,19 +453,62 @@ static const uint8_t *open_slice(struct text_store_reader *r, uint64_t number)
 	return to;
 }
 
+static bool take_stretch(struct text_store_reader *r, struct stretch *s)
+{
+	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS; i++)
+		if (!s->blocks[i] && !(s->blocks[i] = block_get(r->store->pool)))
+			return false;
+	return r->gunzip || (r->gunzip = gunzip_new());
+}
+
+/* The same for a stretch of gzip. */
+static const struct stretch *open_stretch(struct text_store_reader *r, uint64_t number)
+{
+	struct stretch *oldest = r->stretches;
+	for (struct stretch *s = r->stretches; s < r->stretches + STRETCHES; s++) {
+		if (s->number == number + 1) {
+			s->used = ++r->clock;
+			return s;
+		}
+		if (s->used < oldest->used)
+			oldest = s;
+	}
+	oldest->number = 0;
+	if (!take_stretch(r, oldest) || !packed_text_read(r->store->packed_text, r->gunzip, number, oldest->blocks))
+		return NULL;
+	oldest->number = number + 1;
+	oldest->used = ++r->clock;
+	return oldest;
+}
+
+/* The bytes from `place` on, and how many are there. */
+static const uint8_t *open_text(struct text_store_reader *r, uint64_t place, size_t *len)
+{
+	uint64_t number = place / BLOCK_SIZE;
+	const struct text_block *b = &r->store->blocks[number];
+	bool is_slice = !b->raw && !packed_text_has(r->store->packed_text, number / PACKED_STRETCH_BLOCKS);
+	size_t piece = is_slice ? SLICE : BLOCK_SIZE, within = place % piece;
+	const uint8_t *from = b->raw;
+	const struct stretch *s;
+	*len = piece - within;
+	if (is_slice)
+		from = open_slice(r, place / SLICE);
+	else if (!from && (s = open_stretch(r, number / PACKED_STRETCH_BLOCKS)))
+		from = s->blocks[number % PACKED_STRETCH_BLOCKS];
+	return from ? from + within : NULL;
+}
+
 static const uint8_t *get_text(void *arg, uint64_t place, size_t len, uint8_t *room)
 {
 	struct text_store_reader *r = arg;
 	for (size_t done = 0, n; done < len; done += n, place += n) {
-		const struct text_block *b = &r->store->blocks[place / BLOCK_SIZE];
-		size_t piece = b->raw ? BLOCK_SIZE : SLICE, within = place % piece;
-		const uint8_t *from = b->raw ? b->raw : open_slice(r, place / SLICE);
+		const uint8_t *from = open_text(r, place, &n);
 		if (!from)
 			return NULL;
-		if (!done && len <= piece - within)
-			return from + within;
-		n = piece - within < len - done ? piece - within : len - done;
-		memcpy(room + done, from + within, n);
+		if (!done && len <= n)
+			return from;
+		n = n < len - done ? n : len - done;
+		memcpy(room + done, from, n);
 	}
 	return room;
 }
@@ -422,6 +528,9 @@ void text_store_reader_free(struct text_store_reader *r)
 	if (!r)
 		return;
 	block_put(r->store->pool, r->open);
+	for (unsigned i = 0; i < STRETCHES * PACKED_STRETCH_BLOCKS; i++)
+		block_put(r->store->pool, r->stretches[i / PACKED_STRETCH_BLOCKS].blocks[i % PACKED_STRETCH_BLOCKS]);
+	gunzip_free(r->gunzip);
 	ZSTD_freeDCtx(r->zstd);
 	free(r);
 }
@@ -433,5 +542,9 @@ const struct symtext *text_store_reader_text(const struct text_store_reader *r)
 
 uint64_t text_store_reader_bytes(const struct text_store_reader *r)
 {
-	return sizeof *r + (r->open ? BLOCK_SIZE + ZSTD_sizeof_DCtx(r->zstd) : 0);
+	uint64_t blocks = r->open != NULL;
+	for (unsigned i = 0; i < STRETCHES * PACKED_STRETCH_BLOCKS; i++)
+		blocks += r->stretches[i / PACKED_STRETCH_BLOCKS].blocks[i % PACKED_STRETCH_BLOCKS] != NULL;
+	return sizeof *r + blocks * BLOCK_SIZE + (r->zstd ? ZSTD_sizeof_DCtx(r->zstd) : 0) +
+	       (r->gunzip ? gunzip_bytes(r->gunzip) : 0);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a symbol file in memory, for the makers of pages: raw, or compressed if raw text takes too much. */
+/* The text of a symbol file in memory, for the makers of pages: raw, or packed if raw text takes too much. What came as
+ * gzip stays as it came; other text is compressed. */
 #ifndef SYM_TEXT_STORE_H
 #define SYM_TEXT_STORE_H
 
@@ -9,11 +10,12 @@
 #include <stdint.h>
 
 #include "base/block_pool.h"
+#include "base/packed_text.h"
 #include "sym/records.h"
 
 /* Shared by several stores. */
 struct text_store_budget {
-	/* bytes of raw text, for all stores and for one: a full block beyond these is compressed */
+	/* bytes of raw text, for all stores and for one: a full block beyond these is packed */
 	uint64_t limit, one;
 	_Atomic uint64_t used;   /* bytes of blocks with raw text */
 	atomic_uint idle_makers; /* for symmap.c */
@@ -25,6 +27,9 @@ struct text_store;
 struct text_store *text_store_new(struct block_pool *pool, struct text_store_budget *budget);
 /* Its readers must be freed before. NULL is fine. */
 void text_store_free(struct text_store *s);
+
+/* What keeps the text as it comes, if it comes as gzip: to be filled before the same bytes are given to the store. */
+struct packed_text *text_store_packed(struct text_store *s);
 
 /* Space for the next bytes of the text, and how many fit: at least one. The same space until bytes are committed. NULL
  * if out of memory. */
@@ -38,7 +43,11 @@ bool text_store_commit(struct text_store *s, size_t n, bool needed);
 bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool needed);
 /* Ends the text, which may then be read. False as above. */
 bool text_store_end(struct text_store *s);
-/* Frees these BLOCK_SIZE bytes of text; reading them fails from then on. Call it while nobody reads. */
+/* After the end: compresses what was kept as gzip, for reads in no order: those inflate PACKED_STRETCH bytes each. False
+ * as above. */
+bool text_store_repack(struct text_store *s);
+/* Frees these BLOCK_SIZE bytes of text, unless they were kept as gzip; they must not be read again. Call it while nobody
+ * reads. */
 void text_store_let_go(struct text_store *s, uint32_t block);
 
 /* Bytes of memory that it takes. May be called on any thread. */

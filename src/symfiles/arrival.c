@@ -163,7 +163,7 @@ static bool commit(void *arg, size_t n)
 
 struct bucket_sink arrival_sink(struct arrival *in)
 {
-	return (struct bucket_sink){space, commit, in};
+	return (struct bucket_sink){.space = space, .commit = commit, .arg = in, .packed = symmap_packed(in->map)};
 }
 
 /* ---- its end ---- */

@@ -207,7 +207,7 @@ static bool take_commit(void *arg, size_t n)
 
 static enum bucket_outcome read_body(const uint8_t *data, size_t size, size_t piece, struct taken *t)
 {
-	struct bucket_sink sink = {take_space, take_commit, t};
+	struct bucket_sink sink = {.space = take_space, .commit = take_commit, .arg = t};
 	enum bucket_outcome outcome = BUCKET_OK;
 	struct bucket_body *b = bucket_body_new();
 	fuzz_check(b, "no memory");

@@ -117,7 +117,7 @@ static void make_gzip_twice(struct buffer *out, unsigned n)
 static bool inflate_object(void *arg)
 {
 	struct bomb *b = arg;
-	struct bucket_sink sink = {sink_space, sink_commit, b};
+	struct bucket_sink sink = {.space = sink_space, .commit = sink_commit, .arg = b};
 	struct bucket_body *body = bucket_body_new();
 	b->text_bytes = 0;
 	if (!body)

@@ -309,7 +309,7 @@ static bool target_commit(void *arg, size_t n)
 
 static enum bucket_outcome fetch_into(struct bucket *b, const char *name, struct target *t, struct bucket_result *r)
 {
-	struct bucket_sink sink = {target_space, target_commit, t};
+	struct bucket_sink sink = {.space = target_space, .commit = target_commit, .arg = t};
 	memset(r, 0x55, sizeof *r);
 	bucket_fetch(b->client, 0, (struct bucket_object){str_from(name), id}, &sink, NULL, r);
 	assert_int_equal(r->text_bytes, t->len);
@@ -699,7 +699,7 @@ static void file_that_is_being_written(void **state)
 	struct stat st;
 	struct timespec times[2] = {{0, UTIME_OMIT}, {0, 0}};
 	struct disturbed d = {{.room = 65536}, path};
-	struct bucket_sink sink = {disturbed_space, disturbed_commit, &d};
+	struct bucket_sink sink = {.space = disturbed_space, .commit = disturbed_commit, .arg = &d};
 	put_gzip("growing", "growing.sym", text, text_len, 1);
 	make_path(path, "growing", "growing.sym");
 	assert_int_equal(stat(path, &st), 0);
@@ -786,7 +786,7 @@ static void impossible_names_are_missing(void **state)
 	struct bucket b = {0};
 	struct bucket_result r;
 	struct target t = {.room = 10};
-	struct bucket_sink sink = {target_space, target_commit, &t};
+	struct bucket_sink sink = {.space = target_space, .commit = target_commit, .arg = &t};
 	bucket_open_server(&b, &plain);
 	forget(&plain);
 	assert_int_equal(fetch(&b, "../plain", &r), BUCKET_MISSING);
@@ -876,7 +876,7 @@ static void sink_stops_the_transfer(void **state)
 		struct target t = {.room = 1000, .stop_space = 5000}, u = {.room = 1000, .stop_commit = 5000};
 		assert_int_equal(fetch_into(&b, names[i], &t, &r), BUCKET_ABORTED);
 		assert_true(t.len >= 5000 && t.len < 6000);
-		struct bucket_sink sink = {target_space, target_commit, &u};
+		struct bucket_sink sink = {.space = target_space, .commit = target_commit, .arg = &u};
 		bucket_fetch(b.client, 0, (struct bucket_object){str_from(names[i]), id}, &sink, NULL, &r);
 		assert_int_equal(r.outcome, BUCKET_ABORTED);
 		assert_true(u.len >= 5000 && u.len < 6000);
@@ -1152,7 +1152,7 @@ static void cancel_ends_a_stalled_transfer(void **state)
 {
 	(void)state;
 	struct canceller c = {.target = {.room = 4 << 20}};
-	struct bucket_sink sink = {space_of, cancel_on_commit, &c};
+	struct bucket_sink sink = {.space = space_of, .commit = cancel_on_commit, .arg = &c};
 	struct bucket b = {0};
 	struct bucket_result r;
 	b.config.bucket_stall_timeout = 60 * SECOND;
@@ -1342,7 +1342,7 @@ static void *work(void *arg)
 	struct bucket_client *client = bucket_client_new(w->sources);
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		struct target t = {.room = 100000};
-		struct bucket_sink sink = {target_space, target_commit, &t};
+		struct bucket_sink sink = {.space = target_space, .commit = target_commit, .arg = &t};
 		struct bucket_result r;
 		bucket_fetch(client, i % 3, (struct bucket_object){str_from(names[i % 4]), id}, &sink, NULL, &r);
 		if (i % 4 == 3)

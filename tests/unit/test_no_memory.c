@@ -670,7 +670,7 @@ static bool compress_and_read(void *arg)
 	part = (struct iovec){once, n};
 	good = good && gzip_compress(&part, 1, &twice, &n) == ERR_OK;
 	struct bucket_body *b = good ? bucket_body_new() : NULL;
-	struct bucket_sink sink = {text_space, text_commit, &got};
+	struct bucket_sink sink = {.space = text_space, .commit = text_commit, .arg = &got};
 	if (b) {
 		bucket_body_start(b, &sink, sizeof got.bytes);
 		enum bucket_outcome outcome = bucket_body_add(b, twice, n);

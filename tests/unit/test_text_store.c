@@ -24,8 +24,10 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "cache/page_cache.h"
+#include "objects/bucket_backend.h"
 #include "offmap_tools.h"
 #include "seed.h"
+#include "symfiles/arrival.h"
 #include "sym/symmap.h"
 
 enum { KIB = 1 << 10 };
@@ -405,6 +407,46 @@ static void load(struct loaded *l, const struct buffer *t, uint64_t limit, uint6
 	l->module->text = l->text;
 }
 
+/* The same of a file that comes as gzip; readers: how many second threads other arrivals have. False if out of memory.
+ */
+static bool load_gzip(struct loaded *l, const struct buffer *t, uint64_t limit, atomic_uint readers)
+{
+	struct iovec part = {t->data, t->len};
+	struct module_hash hash = {0};
+	struct arrival in;
+	uint8_t *gz;
+	size_t len;
+	*l = (struct loaded){.pool = block_pool_new(0), .budget = {.limit = limit, .one = limit}};
+	alloc_pause();
+	assert_int_equal(gzip_compress(&part, 1, &gz, &len), ERR_OK);
+	alloc_go_on();
+	struct bucket_body *body = bucket_body_new();
+	l->text = l->pool ? symmap_new(&plain_options, l->pool, &l->budget, str_from("")) : NULL;
+	struct offmap *map = NULL;
+	if (l->text && body) {
+		arrival_begin(&in, l->text, l->pool, &readers);
+		struct bucket_sink sink = arrival_sink(&in);
+		bucket_body_start(body, &sink, UINT64_MAX);
+		enum bucket_outcome outcome = BUCKET_OK;
+		for (size_t at = 0, n = 100003; at < len && outcome == BUCKET_OK; at += n)
+			outcome = bucket_body_add(body, gz + at, n < len - at ? n : len - at);
+		map = arrival_finish(&in, outcome == BUCKET_OK && bucket_body_end(body) == BUCKET_OK);
+	}
+	bucket_body_free(body);
+	alloc_pause();
+	free(gz);
+	alloc_go_on();
+	l->cache = map ? page_cache_new(UINT32_MAX) : NULL;
+	l->module = l->cache ? module_new(&hash, map) : NULL;
+	if (!l->module && !l->cache)
+		offmap_free(map);
+	if (!l->module)
+		return false;
+	symmap_ref(l->text);
+	l->module->text = l->text;
+	return true;
+}
+
 static void unload(struct loaded *l)
 {
 	symmap_unref(l->text);
@@ -492,6 +534,44 @@ static void test_text_goes_while_pages_are_made(void **state)
 		}
 	offmap_free(want);
 	buffer_release(&t);
+}
+
+/* Functions in the order of their addresses, or in none. */
+static struct buffer make_functions(unsigned count, bool in_order)
+{
+	struct buffer t = text_new();
+	text_add(&t, "MODULE Linux x86_64 0 a\nFILE 0 a.c\nINLINE_ORIGIN 0 %0100u\n", 1);
+	for (unsigned i = 0; i < count; i++) {
+		unsigned at = (in_order ? i : i * 7919u % count) * 0x100;
+		text_add(&t, "FUNC %x 100 0 function%u\nINLINE 0 %u 0 0 %x 8\n", at, i, i, at);
+		for (unsigned k = 0; k < 8; k++)
+			text_add(&t, "%x 20 %u 0\n", at + 32 * k, i * i + k);
+	}
+	return t;
+}
+
+/* What came as gzip is kept so, unless pages would inflate it too often. */
+static void test_text_that_came_as_gzip(void **state)
+{
+	(void)state;
+	for (unsigned in_order = 0; in_order < 2; in_order++)
+		for (uint64_t limit = 0; limit <= UINT32_MAX; limit += UINT32_MAX) {
+			struct buffer t = make_functions(1 << 16, in_order);
+			struct offmap *want = map_build(text_str(&t), &plain_options);
+			struct loaded l;
+			uint64_t half;
+			assert_true(load_gzip(&l, &t, limit, 0));
+			l.want = want;
+			assert_int_equal(packed_text_has(symmap_packed(l.text), 0), in_order);
+			uint64_t used = block_pool_used(l.pool), stays = limit ? 4 * KIB * KIB : 0;
+			print_message("%zu KiB of text: %" PRIu64 "\n", t.len / KIB, used / KIB);
+			assert_true(used < stays + t.len * (in_order ? 35 : 50) / 100);
+			finish_pages(&l, &half);
+			assert_same_pages(want, l.module->map);
+			unload(&l);
+			offmap_free(want);
+			buffer_release(&t);
+		}
 }
 
 /* Of two functions at one place only one is in a page; the text of the other goes first. */
@@ -814,6 +894,34 @@ static bool try_all(void *arg)
 	return ok;
 }
 
+static bool try_gzip(void *arg)
+{
+	const struct attempt *a = arg;
+	struct loaded l;
+	struct symmap_maker maker = {0};
+	bool ok = load_gzip(&l, &a->text, a->limit, UINT_MAX / 2) && symmap_take(l.text, true, &maker);
+	for (uint32_t i = 0; ok && i < l.module->map->code_count; i += 10) {
+		struct page *p = symmap_make(&maker, PAGE_CODE, i, NULL);
+		ok = p != NULL;
+		page_unref(p);
+	}
+	if (maker.pages)
+		symmap_give(l.text, &maker);
+	if (l.pool)
+		unload(&l);
+	return ok;
+}
+
+static void test_no_memory_for_gzip(void **state)
+{
+	(void)state;
+	for (unsigned in_order = 0; in_order < 2; in_order++) {
+		struct attempt a = {.text = make_functions(1 << 14, in_order)};
+		assert_in_range(fail_each_allocation(try_gzip, &a), 30, 400);
+		buffer_release(&a.text);
+	}
+}
+
 static void test_no_memory(void **state)
 {
 	uint64_t seed = seed_of(3);
@@ -859,7 +967,9 @@ int main(void)
 	        cmocka_unit_test(test_the_end_helps),
 	        cmocka_unit_test(test_pages_by_threads),
 	        cmocka_unit_test(test_text_goes_while_pages_are_made),
+	        cmocka_unit_test(test_text_that_came_as_gzip),
 	        cmocka_unit_test(test_no_memory),
+	        cmocka_unit_test(test_no_memory_for_gzip),
 	        cmocka_unit_test(test_no_block),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
