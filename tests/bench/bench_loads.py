@@ -5,12 +5,13 @@
     tests/bench/bench_loads.py [--build build] [--functions 33000] [--rounds 5] [--quick] [--json]
 
 Once: a large module that is asked for once, for one frame. The processor time is compared with that of its parts, each
-measured alone: receiving the file, bench_parse making its index and spans and as many pages as were stored. (The file
-is not compressed, so that inflating is no part of it.) Two: of two responders that share memcached the second is asked 50 ms
+measured alone: receiving the file, bench_parse inflating it and making its index and spans and as many pages as were stored.
+Once more for a file that is not compressed, whose text the server has to keep. Two: of two responders that share memcached the second is asked 50 ms
 after the first, with memcached a delay away. --json: as bench.py reads it."""
 
 import argparse
 import asyncio
+import gzip
 import json
 import os
 import re
@@ -32,6 +33,7 @@ from symbols import compile_gensym, debug_id  # noqa: E402
 PARTS, LATER, PAGES = 1.3, 1.5, 8  # targets: times its parts; times the first's answer; pages that one frame touches at most
 AFTER = 0.05  # seconds
 DELAYS = (0.0, 0.0005, 0.002)  # seconds to memcached and back
+LEVEL = 6  # of gzip
 CONFIG = {"background_share": "5", "finish_after": "30s", "log_level": "info"}  # the defaults: a map that was asked for once stays in parts
 
 
@@ -43,9 +45,10 @@ def make_file(directory, functions):
 
 
 class Module:
-    """The file under a new id each time."""
+    """The file under a new id each time, as gzip or plain."""
 
-    def __init__(self, path):
+    def __init__(self, path, is_gzip=False):
+        self.is_gzip = is_gzip
         with open(path, "rb") as file:
             self.line, _, self.rest = file.read().partition(b"\n")
         self.address = int(re.search(rb"^FUNC (?:m )?([0-9a-f]+)", self.rest, re.M)[1], 16)
@@ -54,7 +57,8 @@ class Module:
     def put(self, symbols):
         self.count += 1
         name, ident = f"large{self.count}.so", debug_id(f"large{self.count}")
-        symbols.put(name, ident, f"MODULE Linux x86_64 {ident} {name}\n".encode() + self.rest)
+        text = f"MODULE Linux x86_64 {ident} {name}\n".encode() + self.rest
+        symbols.put(name, ident, gzip.compress(text, LEVEL) if self.is_gzip else text)
         return [name, ident]
 
     def body(self, module):
@@ -110,9 +114,10 @@ def load_once(module):
 
 
 def parts_of(program, path, pages):
-    """Seconds for the index, the spans and so many pages."""
+    """Seconds for inflating, the index, the spans and so many pages."""
     found = json.loads(subprocess.run([program, path, "5"], capture_output=True, text=True, check=True).stdout)
-    return found["text"] / found["index"]["median"] + found["spans_ms"] / 1e3 + pages * found["page_us"] / 1e6
+    inflating = found["text"] / found["gunzip"]["median"] if "gunzip" in found else 0
+    return inflating + found["text"] / found["index"]["median"] + found["spans_ms"] / 1e3 + pages * found["page_us"] / 1e6
 
 
 class Delay(threading.Thread):
@@ -168,19 +173,29 @@ def ratio(s, module):
     return second / first[0]
 
 
+def measure_once(what, module, path, program, rounds):
+    runs = [load_once(module) for _ in range(rounds)]
+    once = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    parts = once["download"] + parts_of(program, path, once["pages"])
+    return {
+        f"{what}: processor time, times its parts": (once["processor"] / parts, PARTS),
+        f"{what}: bytes read, times the file": (once["read"] / os.path.getsize(path), 1.01),
+        f"{what}: pages stored": (once["pages"], PAGES),
+        f"{what}: bytes to memcached, MB": (once["stored"] / 1e6, None),
+        f"{what}: processor time, s": (once["processor"], None),
+        f"{what}: its parts, s": (parts, None),
+    }
+
+
 def measure(options, directory):
     path = make_file(directory, options.functions)
     module, program = Module(path), os.path.join(options.build, "tests", "bench", "bench_parse")
-    runs = [load_once(module) for _ in range(options.rounds)]
-    once = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-    parts = once["download"] + parts_of(program, path, once["pages"])
+    packed = path + ".gz"
+    with open(path, "rb") as plain, open(packed, "wb") as file:
+        file.write(gzip.compress(plain.read(), LEVEL))
     lines = {
-        "once: processor time, times its parts": (once["processor"] / parts, PARTS),
-        "once: bytes read, times the file": (once["read"] / os.path.getsize(path), 1.01),
-        "once: pages stored": (once["pages"], PAGES),
-        "once: bytes to memcached, MB": (once["stored"] / 1e6, None),
-        "once: processor time, s": (once["processor"], None),
-        "once: its parts, s": (parts, None),
+        **measure_once("once", Module(path, is_gzip=True), packed, program, options.rounds),
+        **measure_once("once, not compressed", module, path, program, options.rounds),
     }
     for delay in DELAYS:
         lines[f"two: the second's answer, times the first's, memcached {delay * 1000:g} ms away"] = (

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_parse FILE [RUNS]: a symbol file in memory, made into an index, spans and all pages with their checksums, on
- * one thread and on two, and one pass of memchr over its line ends. Prints the median of each in MB/s of text, how many
- * records a second that is, and the parts: the index in MB/s, the spans in milliseconds, a page in microseconds.
+ * bench_parse FILE [RUNS]: a symbol file in memory, which may come as gzip, made into an index, spans and all pages
+ * with their checksums, on one thread and on two, and one pass of memchr over its line ends. Prints the median of each
+ * in MB/s of text, how many records a second that is, and the parts: inflating and the index in MB/s, the spans in
+ * milliseconds, a page in microseconds.
  */
 #include <config.h>
 
@@ -14,11 +15,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/gzip.h"
+#include "base/unpack.h"
 #include "sym/pages.h"
 
 enum { CHUNK = 256 << 10, RUNS_MAX = 101, THREADS = 2 };
 
-enum { MEMCHR, BUILD, THREADED, INDEX, SPANS, PAGES, TIMES };
+enum { GUNZIP, MEMCHR, BUILD, THREADED, INDEX, SPANS, PAGES, TIMES };
 
 struct work {
 	const uint8_t *data;
@@ -50,6 +53,44 @@ static uint8_t *read_file(const char *path, size_t *len)
 		die(path);
 	fclose(f);
 	return data;
+}
+
+/* Inflates the file into *text of `cap` bytes, or into the same memory again and again; returns the bytes. */
+static size_t inflate(struct gunzip *g, const uint8_t *in, size_t in_len, uint8_t *text, size_t cap)
+{
+	size_t all = 0, got = 0;
+	gunzip_reset(g);
+	do {
+		if (gunzip_step(g, &in, &in_len, text, cap, &got))
+			die("bad gzip");
+		all += got;
+	} while (in_len || got == cap);
+	return all;
+}
+
+/* The text of a file that may be gzip, and the times of inflating it. */
+static uint8_t *read_text(const char *path, size_t *len, double *times, unsigned runs)
+{
+	static uint8_t piece[CHUNK];
+	size_t packed_len;
+	uint8_t *packed = read_file(path, &packed_len), *text = packed;
+	struct gunzip *g = gunzip_new();
+	*len = packed_len;
+	if (!g)
+		die("no memory");
+	if (packing_of(packed, packed_len) == PACKING_GZIP) {
+		for (unsigned i = 0; i < runs; i++) {
+			int64_t since = clock_now();
+			*len = inflate(g, packed, packed_len, piece, sizeof piece);
+			times[i] = (double)(clock_now() - since) / 1e9;
+		}
+		if (!(text = malloc(*len + 1)))
+			die("no memory");
+		inflate(g, packed, packed_len, text, *len + 1);
+		free(packed);
+	}
+	gunzip_free(g);
+	return text;
 }
 
 static uint64_t count_lines(const uint8_t *data, size_t len)
@@ -158,7 +199,7 @@ int main(int argc, char **argv)
 	uint64_t lines = 0;
 	if (argc < 2 || !runs || runs > RUNS_MAX)
 		die("usage: bench_parse FILE [RUNS]");
-	uint8_t *data = read_file(argv[1], &w.len);
+	uint8_t *data = read_text(argv[1], &w.len, times[GUNZIP], runs);
 	w.data = data;
 	w.text = symtext_whole(data);
 	for (unsigned i = 0; i < runs; i++) {
@@ -175,6 +216,8 @@ int main(int argc, char **argv)
 	        (double)w.bytes / 1e6, pages, w.records);
 	printf(", \"index_bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64 ", \"spans_ms\": %.2f, \"page_us\": %.1f",
 	        w.index_bytes, w.span_bytes, times[SPANS][runs / 2] * 1e3, times[PAGES][runs / 2] / pages * 1e6);
+	if (*times[GUNZIP] > 0)
+		print_speeds("gunzip", times[GUNZIP], runs, mb);
 	print_speeds("memchr", times[MEMCHR], runs, mb);
 	print_speeds("build", times[BUILD], runs, mb);
 	print_speeds("threaded", times[THREADED], runs, mb);
