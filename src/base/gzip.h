@@ -17,7 +17,7 @@ struct gunzip *gunzip_new(void);
 void gunzip_free(struct gunzip *g);
 void gunzip_reset(struct gunzip *g);
 /* Consumes *in and *in_len, fills out, and sets *out_len to the bytes written. ERR_CORRUPT (bad header, data, CRC or
- * length), ERR_NO_MEMORY. Call again while *in_len > 0 or *out_len == out_cap. */
+ * length), ERR_NO_MEMORY; then *in and *in_len mean nothing. Call again while *in_len > 0 or *out_len == out_cap. */
 enum err gunzip_step(
         struct gunzip *g, const uint8_t **in, size_t *in_len, uint8_t *out, size_t out_cap, size_t *out_len);
 /* Whether the input so far ends exactly at the end of a member, or in padding. */

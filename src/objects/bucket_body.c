@@ -136,8 +136,9 @@ static enum err inflate(struct bucket_body *b, struct layer *l, const uint8_t **
 	if (packed && !packed_text_pass(packed, b->text, gunzip))
 		return ERR_NO_MEMORY;
 	enum err err = unpacker_step(l->unpacker, data, len, out, room, got);
-	bool kept = !packed || packed_text_add(packed, from, (size_t)(*data - from));
-	return err || kept ? err : ERR_NO_MEMORY;
+	if (err || !packed) /* where it is after an error, nothing tells */
+		return err;
+	return packed_text_add(packed, from, (size_t)(*data - from)) ? ERR_OK : ERR_NO_MEMORY;
 }
 
 /* The inflated bytes are text: they go straight into the sink, as much at a time as it has room for. */
