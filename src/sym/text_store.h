@@ -43,11 +43,11 @@ bool text_store_commit(struct text_store *s, size_t n, bool needed);
 bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool needed);
 /* Ends the text, which may then be read. False as above. */
 bool text_store_end(struct text_store *s);
-/* After the end: compresses what was kept as gzip, for reads in no order: those inflate PACKED_STRETCH bytes each. False
- * as above. */
+/* After the end: compresses what was kept as gzip, for reads in no order: those inflate PACKED_STRETCH bytes each.
+ * False as above. */
 bool text_store_repack(struct text_store *s);
-/* Frees these BLOCK_SIZE bytes of text, unless they were kept as gzip; they must not be read again. Call it while nobody
- * reads. */
+/* Frees these BLOCK_SIZE bytes of text, unless they were kept as gzip; they must not be read again. Call it while
+ * nobody reads. */
 void text_store_let_go(struct text_store *s, uint32_t block);
 
 /* Bytes of memory that it takes. May be called on any thread. */
