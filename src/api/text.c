@@ -35,10 +35,12 @@ struct chunk {
 struct text {
 	struct inquiry *inquiry;
 	struct text_reader *reader;
+	size_t held; /* bytes of it that are charged */
 	struct chunk *first, *last;
 	uint64_t count;
 	bool full;        /* more frames than a request may have; otherwise out of memory */
 	bool json, edits; /* edits: with what the reply as text has in place of what, and what is around lines */
+	bool in_files;    /* some frames are offsets in files */
 	bool *confirmed;  /* by want: its offsets in the file are such in the image */
 	bool asked;       /* sources, where executables are loaded */
 	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. */
@@ -79,6 +81,7 @@ static bool take_frame(void *arg, const struct text_frame *f)
 		t->last = c;
 	}
 	t->last->frames[t->count++ % CHUNK_FRAMES] = *f;
+	t->in_files = t->in_files || f->base == TEXT_FILE;
 	if (t->count % CHUNK_FRAMES == 0)
 		exchange_turn(t->inquiry->exchange);
 	return true;
@@ -88,6 +91,16 @@ static uint32_t max_modules(const struct inquiry *s)
 {
 	uint64_t max = s->exchange->config->max_modules;
 	return max < MODULES_MAX ? (uint32_t)max : MODULES_MAX;
+}
+
+/* Charges what the reader has taken since. False: no room. */
+static bool charge_reader(struct text *t)
+{
+	size_t bytes = text_reader_memory(t->reader);
+	if (!arena_hold(t->inquiry->exchange->arena, (int64_t)bytes - (int64_t)t->held))
+		return false;
+	t->held = bytes;
+	return true;
 }
 
 /* Reads the text in pieces of whole lines, so that others get their turn; a piece that holds no line end grows. */
@@ -101,6 +114,8 @@ static enum text_result read_pieces(struct text *t)
 		bool last = left <= size;
 		result = text_reader_read(t->reader, (struct str){text + at, last ? left : size}, last, &used);
 		size = used ? PIECE : 2 * size;
+		if (result == TEXT_OK && !charge_reader(t))
+			return TEXT_NO_MEMORY;
 		if (!exchange_turn(s->exchange))
 			return TEXT_STOPPED;
 	}
@@ -237,6 +252,7 @@ static void release_text(struct inquiry *s)
 	struct text *t = s->user;
 	if (!t)
 		return;
+	arena_hold(s->exchange->arena, -(int64_t)t->held);
 	text_reader_free(t->reader);
 	buffer_release(&t->piece);
 	buffer_release(&t->escaped);
@@ -294,7 +310,7 @@ static bool ask_for_segments(struct inquiry *s)
 	const struct text_frame *f;
 	bool any = false;
 	int64_t now = clock_now(), until = now + (s->wait.deadline - now) / 2;
-	if (t->asked || !find_confirmed(t))
+	if (!t->in_files || t->asked || !find_confirmed(t))
 		return false;
 	t->asked = true;
 	bool *asked = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *asked);
@@ -313,6 +329,8 @@ static bool drop_guesses(struct text *t)
 	struct inquiry *s = t->inquiry;
 	struct walk walk = {0};
 	const struct text_frame *f;
+	if (!t->in_files)
+		return true;
 	if (!find_confirmed(t))
 		return false;
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {

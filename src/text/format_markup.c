@@ -28,6 +28,8 @@ struct text_markup {
 	unsigned source; /* of the log from which these are */
 };
 
+const size_t text_markup_size = sizeof(struct text_markup);
+
 /* A number of an element, and the colon behind it unless it is the last. */
 static bool take_field(struct rest *r, uint64_t *out)
 {

@@ -138,6 +138,7 @@ bool text_read_mac(struct text_reader *r, struct rest line);
 bool text_read_module_line(struct text_reader *r, struct rest line);
 /* LLVM */
 bool text_read_markup(struct text_reader *r, struct rest line);
+extern const size_t text_markup_size; /* of a struct text_markup */
 /* minidump-stackwalk */
 bool text_read_pipes(struct text_reader *r, struct rest line);
 /* minidump-stackwalk, Sentry, .ips of Apple, Node.js, MongoDB, ABRT */

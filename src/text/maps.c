@@ -31,6 +31,11 @@ void text_maps_release(struct text_maps *m)
 	arena_release(&m->arena);
 }
 
+size_t text_maps_memory(const struct text_maps *m)
+{
+	return m->arena.used + m->cap * sizeof *m->items + m->by_name.cap * sizeof *m->by_name.slots;
+}
+
 void text_maps_forget(struct text_maps *m)
 {
 	uint32_t process = m->process, processes = m->processes;

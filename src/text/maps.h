@@ -46,6 +46,8 @@ struct text_maps {
 void text_maps_init(struct text_maps *m);
 void text_maps_release(struct text_maps *m);
 void text_maps_forget(struct text_maps *m);
+/* Bytes in use. */
+size_t text_maps_memory(const struct text_maps *m);
 /* From here on the text is about another process, or may be. */
 void text_maps_begin_process(struct text_maps *m);
 /* False if out of memory. What names no file is ignored. */

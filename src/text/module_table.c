@@ -52,6 +52,12 @@ void text_modules_release(struct text_modules *t)
 	arena_release(&t->arena);
 }
 
+size_t text_modules_memory(const struct text_modules *t)
+{
+	return t->arena.used + t->count * sizeof *t->entries + t->known_count * sizeof *t->known +
+	       (t->by_path.cap + t->known_by_name.cap) * sizeof *t->by_path.slots;
+}
+
 static struct str copy_text(struct text_modules *t, struct str s)
 {
 	char *c = s.len < SIZE_MAX ? arena_alloc(&t->arena, s.len + 1) : NULL;

@@ -28,6 +28,8 @@ struct text_modules {
 bool text_modules_init(struct text_modules *t, uint32_t max);
 void text_modules_release(struct text_modules *t);
 void text_modules_forget(struct text_modules *t);
+/* Bytes in use. */
+size_t text_modules_memory(const struct text_modules *t);
 
 /* A new report begins: what earlier text said is about other processes. */
 void text_modules_begin_report(struct text_modules *t);

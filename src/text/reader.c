@@ -38,6 +38,12 @@ void text_reader_free(struct text_reader *r)
 	free(r);
 }
 
+size_t text_reader_memory(const struct text_reader *r)
+{
+	return sizeof *r + (r->unescaped ? sizeof *r->unescaped : 0) + (r->markup ? text_markup_size : 0) +
+	       text_modules_memory(&r->modules) + text_maps_memory(&r->maps);
+}
+
 bool text_reader_know(struct text_reader *r, struct str name, struct str id)
 {
 	return text_modules_know(&r->modules, name, (struct str){"", 0}, id, TEXT_ID_GIVEN, true);

@@ -84,6 +84,8 @@ struct text_reader;
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg);
 void text_reader_free(struct text_reader *r);
+/* Bytes that it has taken, which grow as text is read. */
+size_t text_reader_memory(const struct text_reader *r);
 
 /* What the user knows: modules of this name have this id, unless the text says otherwise beside a frame. false: no
  * memory. */

@@ -1694,6 +1694,30 @@ static void expect_names(enum text_style style, const struct text_call *calls, s
 	buffer_release(&out);
 }
 
+/* What a text makes the reader keep is told, so that it can be charged. */
+static void test_memory(void **state)
+{
+	(void)state;
+	struct found f = {0};
+	size_t used, last;
+	struct text_reader *r = text_reader_new(1000, take_frame, &f);
+	assert_non_null(r);
+	last = text_reader_memory(r);
+	static const struct {
+		const char *text;
+		size_t least;
+	} texts[] = {{"{{{reset}}}\n", 40000}, {"\"a\\nb\"\n", 16 << 10}, {"#0 0x1 (/lib/libx.so+0x1)\n", 12},
+	        {"55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12 /tmp/p\n", 40}, {"nothing\n", 0}};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		assert_int_equal(text_reader_read(r, str_from(texts[i].text), true, &used), TEXT_OK);
+		size_t now = text_reader_memory(r);
+		assert_true(now - last >= texts[i].least && (now > last) == (texts[i].least > 0));
+		last = now;
+	}
+	free(f.frames);
+	text_reader_free(r);
+}
+
 static void test_names(void **state)
 {
 	(void)state;
@@ -1794,6 +1818,7 @@ int main(void)
 	        cmocka_unit_test(test_prefixes_of_logs),
 	        cmocka_unit_test(test_strings_of_json),
 	        cmocka_unit_test(test_html),
+	        cmocka_unit_test(test_memory),
 	        cmocka_unit_test(test_engines),
 	        cmocka_unit_test(test_dart),
 	        cmocka_unit_test(test_json_of_mongodb_and_abrt),
