@@ -12,6 +12,7 @@ ended, an answer was wrong or without its reason, small modules were slow, or mo
 
 import argparse
 import collections
+import gzip
 import os
 import random
 import statistics
@@ -103,11 +104,11 @@ def block_of(shape):
 class Files:
     """Symbol files and sets of symbfiles of a size and shape; each is made when it is asked for."""
 
-    SHAPES = ("sorted", "unsorted", "nested", "publics", "symbfile")
+    SHAPES = ("sorted", "gzip", "unsorted", "nested", "publics", "symbfile")  # gzip: sorted, and packed
 
     def __init__(self, stack, directory):
         self.stack, self.symbols, self.directory = stack, stack.symbols, directory
-        self.blocks = {shape: block_of(shape) for shape in self.SHAPES if shape != "symbfile"}
+        self.blocks = {shape: block_of(shape) for shape in self.SHAPES if shape not in ("gzip", "symbfile")}
 
     def lines(self, shape, size, out):
         """About `size` bytes; the first function is at 1000 and has 16 bytes."""
@@ -125,9 +126,9 @@ class Files:
             return self.put_set(name, size)
         path = self.symbols.path(name, ident)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".new", "wb", 1 << 20) as out:
+        with open(path + ".new", "wb", 1 << 20) as file, gzip.open(file, "wb", 1) if shape == "gzip" else file as out:
             out.write(header(name, ident))
-            self.lines(shape, size, out)
+            self.lines("sorted" if shape == "gzip" else shape, size, out)
         os.replace(path + ".new", path)
         return [name, ident]
 
@@ -214,6 +215,7 @@ def main():
     parser.add_argument("--memory", default="512M", help="limit of the control group")
     parser.add_argument("--hidden", action="store_true", help="the service sees so much RAM instead of the control group")
     parser.add_argument("--loads", type=int, default=100, help="files asked for, in turn of each shape, in even steps of size")
+    parser.add_argument("--shape", choices=Files.SHAPES, action="append", help="only this one")
     parser.add_argument("--smallest", default="1K")
     parser.add_argument("--largest", default="2G")
     parser.add_argument("--slack", type=float, default=1.0, help="how many times the bound of time small modules may take")
@@ -264,9 +266,10 @@ def resident(pid, name):
 
 
 def plan_of(options):
-    """(number, shape, size) of each load: sizes in even steps of their logarithm, in random order, each shape with all sizes."""
+    """(number, shape, size of the text) of each load: sizes in even steps of their logarithm, in random order, each shape with all sizes."""
     first, last, n = size_of(options.smallest), size_of(options.largest), options.loads
-    plan = [(i, Files.SHAPES[i % len(Files.SHAPES)], int(first * (last / first) ** (i / max(1, n - 1)))) for i in range(n)]
+    shapes = options.shape or Files.SHAPES
+    plan = [(i, shapes[i % len(shapes)], int(first * (last / first) ** (i / max(1, n - 1)))) for i in range(n)]
     random.Random(options.seed).shuffle(plan)
     return plan
 
@@ -309,7 +312,7 @@ def run(stack, files, options, failed):
         print(f"| {size / 2**20:.3f} | {shape} | {answer} {reason} | {took:.1f} |")
         if answer not in ("right", "false") or (answer == "false" and not reason):
             failed.append(f"{size >> 20} MB, {shape}: {answer} {reason}")
-    for shape in Files.SHAPES:
+    for shape in options.shape or Files.SHAPES:
         right, refused = ([size >> 20 for size, s, answer, *_ in results if s == shape and answer == wanted] for wanted in ("right", "false"))
         print(f"{options.memory}, {shape}: loaded up to {max(right, default=0)} MB, too large from {min(refused, default='-')} MB")
     times = sorted(small.times)
