@@ -325,36 +325,56 @@ static enum err give_file(struct reading *s, struct error *e)
 	                                                   : error_set(e, ERR_UNAVAILABLE, "%s", strerror(errno));
 }
 
-/* The packet's text from an offset on, in printable ASCII: for log lines and replies. */
-static struct str text_of(struct packet *p, size_t from)
+/* Made printable ASCII: for log lines and replies. */
+static struct str printable(uint8_t *text, size_t len)
 {
-	for (size_t i = from; i < p->len; i++)
-		if (p->data[i] < 0x20 || p->data[i] > 0x7e)
-			p->data[i] = '?';
-	return (struct str){(const char *)p->data + from, p->len - from};
+	for (size_t i = 0; i < len; i++)
+		if (text[i] < 0x20 || text[i] > 0x7e)
+			text[i] = '?';
+	return (struct str){(const char *)text, len};
+}
+
+static struct str text_of(struct packet *p)
+{
+	return printable(p->data, p->len);
 }
 
 static void note_doing(struct reading *s)
 {
-	struct str text = text_of(s->packet, 0);
+	struct str text = text_of(s->packet);
 	snprintf(s->doing, sizeof s->doing, "%.*s", STR_FMT(text));
+}
+
+static enum err take_instructions(struct reading *s, struct error *e)
+{
+	struct packet *p = s->packet;
+	const struct code_sink *sink = &s->job->code;
+	size_t len;
+	for (size_t at = 0; at < p->len; at += PACKET_CODE_HEAD + len) {
+		uint8_t *one = p->data + at;
+		if (p->len - at < PACKET_CODE_HEAD || p->len - at - PACKET_CODE_HEAD < (len = get_u16(one + 16)))
+			return error_set(e, ERR_CORRUPT, "its reader sent a malformed instruction");
+		s->job->code_size = get_u32(one);
+		struct str text = printable(one + PACKET_CODE_HEAD, len);
+		enum err err = sink->instruction(sink->arg, get_u32(one + 4), get_u64(one + 8), text, e);
+		if (err)
+			return err;
+	}
+	return ERR_OK;
 }
 
 static enum err take_code(struct reading *s, struct error *e)
 {
 	struct packet *p = s->packet;
 	const struct code_sink *sink = &s->job->code;
-	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && (p->len < PACKET_CODE_HEAD || !s->begun)))
+	if (!s->known || !s->job->limits.code || (p->kind == PACKET_CODE && !s->begun))
 		return error_set(e, ERR_CORRUPT, "its reader sent instructions that were not asked for");
-	if (p->kind == PACKET_CODE) {
-		s->job->code_size = get_u32(p->data);
-		return sink->instruction(
-		        sink->arg, get_u32(p->data + 4), get_u64(p->data + 8), text_of(p, PACKET_CODE_HEAD), e);
-	}
+	if (p->kind == PACKET_CODE)
+		return take_instructions(s, e);
 	if (s->begun)
 		return error_set(e, ERR_CORRUPT, "its reader began twice");
 	s->begun = true;
-	return sink->begin(sink->arg, text_of(p, 0), e);
+	return sink->begin(sink->arg, text_of(p), e);
 }
 
 /* It is the first packet, before its reader has seen the file, so it can be believed. */
@@ -373,7 +393,7 @@ static enum err note_process(struct reading *s, struct error *e)
 static enum err take_segments(struct reading *s, struct error *e)
 {
 	struct load_segments segments;
-	if (!load_segments_parse(&segments, text_of(s->packet, 0)))
+	if (!load_segments_parse(&segments, text_of(s->packet)))
 		return error_set(e, ERR_CORRUPT, "its reader sent malformed load segments");
 	s->job->loaded = file_map_of(&segments);
 	return ERR_OK;

@@ -11,7 +11,7 @@
 enum {
 	PACKET_MAX = 64 << 10, /* bytes of data */
 	PACKET_FDS = 2,
-	PACKET_CODE_HEAD = 16, /* bytes before the text of an instruction */
+	PACKET_CODE_HEAD = 18, /* bytes before the text of an instruction */
 	HELPER_SOCKET = 3,     /* the helper's end of the socket that jobs come from */
 };
 
@@ -31,8 +31,8 @@ enum packet_kind {
 	PACKET_LACKS = 'L',   /* how many units have entries in files that are not there, eight bytes, little-endian */
 	PACKET_RECORDS = 'D', /* the next bytes of a symbfile */
 	PACKET_ARCH = 'A',    /* text: the machine whose instructions follow */
-	PACKET_CODE = 'C',    /* an instruction: where it ends and begins, four bytes each, where it leads, eight bytes,
-	                         all little-endian, and its text */
+	PACKET_CODE = 'C',    /* instructions, each: where it ends and begins, four bytes each, where it leads, eight,
+	                         the length of its text, two, all little-endian, and its text */
 	PACKET_END = 'E',     /* enum err as a byte, text; the last */
 	PACKET_DIED = 'X',    /* a byte: the signal that killed the job, or 128 and its exit status; the last */
 	/* on a job's socket, to the helper */

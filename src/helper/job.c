@@ -21,7 +21,10 @@
 #include "helper/cage.h"
 #include "helper/memory.h"
 
-enum { OTHERS_MAX = 4 };
+enum {
+	OTHERS_MAX = 4,
+	INSTRUCTION_MAX = 1024, /* bytes of one in a packet; longer text is cut */
+};
 
 struct job {
 	const struct job_limits *limits;
@@ -33,6 +36,8 @@ struct job {
 	struct pe_file pe;
 	bool is_pe;
 	struct packet packet; /* answers */
+	uint8_t code[PACKET_MAX];
+	size_t code_len; /* of instructions that were not sent yet: a packet for each would cost more than they do */
 };
 
 static enum err gone(struct error *e)
@@ -233,15 +238,24 @@ static enum err begin_code(void *arg, const char *arch, struct error *e)
 	return packet_send(j->socket, PACKET_ARCH, arch, strlen(arch), NULL, 0) ? ERR_OK : gone(e);
 }
 
-static enum err send_instruction(
+static enum err send_code(struct job *j, struct error *e)
+{
+	bool ok = j->code_len == 0 || packet_send(j->socket, PACKET_CODE, j->code, j->code_len, NULL, 0);
+	j->code_len = 0;
+	return ok ? ERR_OK : gone(e);
+}
+
+static enum err add_instruction(
         void *arg, uint32_t offset, uint32_t end, uint64_t target, struct str text, struct error *e)
 {
-	const struct job *j = arg;
-	uint8_t body[1024];
-	size_t room = sizeof body - PACKET_CODE_HEAD, len = text.len < room ? text.len : room;
-	put_u64(put_u32(put_u32(body, end), offset), target);
-	memcpy(body + PACKET_CODE_HEAD, text.data, len);
-	return packet_send(j->socket, PACKET_CODE, body, PACKET_CODE_HEAD + len, NULL, 0) ? ERR_OK : gone(e);
+	struct job *j = arg;
+	size_t room = INSTRUCTION_MAX - PACKET_CODE_HEAD, len = text.len < room ? text.len : room;
+	enum err err = j->code_len + PACKET_CODE_HEAD + len > sizeof j->code ? send_code(j, e) : ERR_OK;
+	uint8_t *at = j->code + j->code_len;
+	put_u16(put_u64(put_u32(put_u32(at, end), offset), target), (uint16_t)len);
+	memcpy(at + PACKET_CODE_HEAD, text.data, len);
+	j->code_len += PACKET_CODE_HEAD + len;
+	return err;
 }
 
 static enum err read_instructions(struct job *j, int file, struct error *e)
@@ -251,11 +265,12 @@ static enum err read_instructions(struct job *j, int file, struct error *e)
 	        .size = j->limits->code_size,
 	        .to_function_end = j->limits->to_function_end,
 	        .begin = begin_code,
-	        .instruction = send_instruction,
+	        .instruction = add_instruction,
 	        .arg = j};
 	doing(j, "reading its code");
 	snprintf(path, sizeof path, "/dev/fd/%d", file);
-	return j->is_pe ? disassemble_pe(&j->pe, &d, e) : disassemble(path, &d, e);
+	enum err err = j->is_pe ? disassemble_pe(&j->pe, &d, e) : disassemble(path, &d, e);
+	return err ? err : send_code(j, e);
 }
 
 /* Names of descriptors say nothing to a reader. */

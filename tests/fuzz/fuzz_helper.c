@@ -71,12 +71,20 @@ static void give_file(const struct server *s)
 		close(fd);
 }
 
-static void take_instruction(struct server *s)
+static void take_instructions(struct server *s)
 {
 	const struct packet *p = &s->packet;
-	fuzz_check(s->code && s->begun && p->len > PACKET_CODE_HEAD, "an instruction that nobody wants");
-	fuzz_check(get_u32(p->data + 4) == s->code_end && get_u32(p->data) > s->code_end, "a gap between instructions");
-	s->code_end = get_u32(p->data);
+	fuzz_check(s->code && s->begun && p->len > 0, "instructions that nobody wants");
+	size_t at = 0;
+	while (at < p->len) {
+		const uint8_t *one = p->data + at;
+		fuzz_check(p->len - at > PACKET_CODE_HEAD, "half an instruction");
+		fuzz_check(get_u16(one + 16) > 0, "an instruction without text");
+		fuzz_check(get_u32(one + 4) == s->code_end && get_u32(one) > s->code_end, "a gap between instructions");
+		s->code_end = get_u32(one);
+		at += PACKET_CODE_HEAD + get_u16(one + 16);
+	}
+	fuzz_check(at == p->len, "half an instruction's text");
 }
 
 static void take_verdict(struct server *s)
@@ -116,7 +124,7 @@ static void take_packet(struct server *s)
 		s->begun = true;
 		break;
 	case PACKET_CODE:
-		take_instruction(s);
+		take_instructions(s);
 		break;
 	case PACKET_END:
 		take_verdict(s);

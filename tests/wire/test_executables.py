@@ -14,6 +14,7 @@ import socket
 import struct
 import subprocess
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -580,6 +581,27 @@ def test_assembly_up_to_the_end_of_the_function(tree, served):
     assert asm(served, tree.id, start - tree.image_base, 1, continueUntilFunctionEnd=True) == whole
     first = asm(served, tree.id, start - tree.image_base, 1, continueUntilFunctionEnd=False)
     assert first["instructions"] == whole["instructions"][:1] and int(first["size"], 16) == whole["instructions"][1][0]
+
+
+def waits(stack):
+    """How often threads of the server have waited for something."""
+    return sum(int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status.read_text(), re.M)[1]) for status in Path(f"/proc/{stack.daemon.process.pid}/task").glob("*/status"))
+
+
+def test_assembly_of_much_code(tree, tmp_path):
+    """Its reader sends many instructions at a time: a message for each would take the server 25 times as long as the reply."""
+    (tmp_path / "much.c").write_text('int main(void) { __asm__(".rept 50000\\n\\tnop\\n.endr"); return 0; }\n')
+    program = str(tmp_path / "much")
+    subprocess.run(["gcc", "-O1", "-no-pie", "-Wl,--build-id", "-o", program, tmp_path / "much.c"], check=True)
+    start, size = function_of(program, "main")
+    ident = build_id_of(program)
+    tree.put(tmp_path, f"files/{ident[:2]}/{ident[2:]}/executable", tree.bytes(program))
+    with over(tmp_path / "files") as s:
+        before = waits(s)
+        got = asm(s, ident, start - 0x400000, size)
+        assert waits(s) < before + 10_000
+    assert [start + i[0] for i in got["instructions"]] == [a for a, _ in objdump(program, start, start + size)]
+    assert sum(text == "nop" for _, text in got["instructions"]) >= 50_000
 
 
 def test_assembly_by_the_debug_id(tree, served):
