@@ -26,7 +26,8 @@ struct elf_code {
 	struct bucket_sources *buckets;
 	struct elf_sources sources;
 	struct source_code *source_code;
-	atomic_uint asking;
+	atomic_uint asking;   /* for code and source code */
+	atomic_uint locating; /* for segments: a text with many modules lets nobody wait for code */
 	pthread_mutex_t lock; /* of known */
 	struct known_segments known[KNOWN];
 };
@@ -75,39 +76,39 @@ static enum err judge(const struct bucket_result *r, const struct elf_source_rep
 	}
 }
 
+/* Without a range: where the executable is loaded. */
 static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
         const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
-        uint64_t *size, struct error *e)
+        struct elf_source_report *report, struct error *e)
 {
 	enum err err = error_set(e, ERR_MISSING, "no source has the module");
+	*report = (struct elf_source_report){0};
 	for (unsigned i = 0; i < bucket_sources_count(code->buckets) && err == ERR_MISSING; i++) {
 		struct bucket_result result;
-		struct elf_source_report report;
 		if (bucket_source_kind(code->buckets, i) == BUCKET_SYMS)
 			continue;
-		elf_source_code(&code->sources, client, i, question, range, sink, &result, &report);
-		*size = report.code_size;
-		err = judge(&result, &report, e);
+		elf_source_code(&code->sources, client, i, question, range, sink, &result, report);
+		err = judge(&result, report, e);
 	}
 	return err;
 }
 
 /* A client for one question; NULL: too many ask at a time, or out of memory. To be given back in any case. */
-static struct bucket_client *enter(struct elf_code *code, struct error *e)
+static struct bucket_client *enter(const struct elf_code *code, atomic_uint *asking, struct error *e)
 {
 	struct bucket_client *client = NULL;
 	permit_give(); /* it waits for transfers and the helper */
-	if (atomic_fetch_add(&code->asking, 1) >= code->config->executables_parallel)
+	if (atomic_fetch_add(asking, 1) >= code->config->executables_parallel)
 		error_set(e, ERR_UNAVAILABLE, "too many ask for code at a time; try again");
 	else if (!(client = bucket_client_new(code->buckets)))
 		no_memory(e);
 	return client;
 }
 
-static void leave(struct elf_code *code, struct bucket_client *client)
+static void leave(atomic_uint *asking, struct bucket_client *client)
 {
 	bucket_client_free(client);
-	atomic_fetch_sub(&code->asking, 1);
+	atomic_fetch_sub(asking, 1);
 }
 
 enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
@@ -115,29 +116,15 @@ enum err elf_code_get(struct elf_code *code, const struct build_id_question *que
 {
 	if (!code->sources.extractors)
 		return error_set(e, ERR_MISSING, "the server has no source of executables");
-	struct bucket_client *client = enter(code, e);
-	enum err err = client ? ask_sources(code, client, question, range, sink, size, e) : e->code;
-	leave(code, client);
+	struct elf_source_report report = {.code_size = 0};
+	struct bucket_client *client = enter(code, &code->asking, e);
+	enum err err = client ? ask_sources(code, client, question, range, sink, &report, e) : e->code;
+	leave(&code->asking, client);
+	*size = report.code_size;
 	return err;
 }
 
 /* ---- segments ---- */
-
-static enum err ask_segments(struct elf_code *code, struct bucket_client *client,
-        const struct build_id_question *question, struct file_map *loaded, struct error *e)
-{
-	enum err err = ERR_MISSING;
-	for (unsigned i = 0; i < bucket_sources_count(code->buckets) && err == ERR_MISSING; i++) {
-		struct bucket_result result;
-		struct elf_source_report report;
-		if (bucket_source_kind(code->buckets, i) == BUCKET_SYMS)
-			continue;
-		elf_source_segments(&code->sources, client, i, question, &result, &report);
-		err = judge(&result, &report, e);
-		*loaded = report.loaded;
-	}
-	return err;
-}
 
 static bool look_in_known(
         struct elf_code *code, const struct known_segments *known, const char *question, struct file_map *loaded)
@@ -159,9 +146,11 @@ bool elf_code_segments(struct elf_code *code, const struct build_id_question *qu
 	        &code->known[name_hash_seeded(str_from(found.question), str_from(""), 0) & (KNOWN - 1)];
 	if (!code->sources.extractors || look_in_known(code, known, found.question, loaded))
 		return loaded->count > 0;
-	struct bucket_client *client = enter(code, &e);
-	enum err err = client ? ask_segments(code, client, question, loaded, &e) : e.code;
-	leave(code, client);
+	struct elf_source_report report = {.code_size = 0};
+	struct bucket_client *client = enter(code, &code->locating, &e);
+	enum err err = client ? ask_sources(code, client, question, NULL, NULL, &report, &e) : e.code;
+	leave(&code->locating, client);
+	*loaded = report.loaded;
 	if (err && err != ERR_MISSING && err != ERR_CORRUPT)
 		return false;
 	found.loaded = *loaded;
@@ -177,8 +166,8 @@ bool elf_code_segments(struct elf_code *code, const struct build_id_question *qu
 enum err elf_code_source(
         struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e)
 {
-	struct bucket_client *client = enter(code, e);
+	struct bucket_client *client = enter(code, &code->asking, e);
 	enum err err = client ? source_code_get(code->source_code, client, id, file, out, e) : e->code;
-	leave(code, client);
+	leave(&code->asking, client);
 	return err;
 }

@@ -19,7 +19,7 @@ enum err elf_code_get(struct elf_code *code, const struct build_id_question *que
         const struct code_sink *sink, uint64_t *size, struct error *e);
 
 /* Where the executable is loaded in its image, from the first source that has it; remembered for a while. False: no
- * source tells, or too many ask at a time. */
+ * source tells, or too many ask for this at a time. */
 bool elf_code_segments(struct elf_code *code, const struct build_id_question *question, struct file_map *loaded);
 
 /* source_code_get, of which as few run at a time. */

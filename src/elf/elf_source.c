@@ -367,26 +367,15 @@ void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsig
 	        .use = LAYOUT_CODE,
 	        .limits = s->limits,
 	        .code = sink,
-	        .pe_name = range->pe_name,
+	        .pe_name = range ? range->pe_name : "",
 	        .result = result,
 	        .report = report};
-	l.limits.code = true;
-	l.limits.code_start = range->start;
-	l.limits.code_size = range->size;
-	l.limits.to_function_end = range->to_function_end;
-	run(&l, question);
-}
-
-void elf_source_segments(const struct elf_sources *s, struct bucket_client *c, unsigned source,
-        const struct build_id_question *question, struct bucket_result *result, struct elf_source_report *report)
-{
-	struct elf_load l = {.sources = s,
-	        .client = c,
-	        .source = source,
-	        .use = LAYOUT_CODE,
-	        .limits = s->limits,
-	        .result = result,
-	        .report = report};
-	l.limits.segments = true;
+	l.limits.code = range != NULL;
+	l.limits.segments = !range;
+	if (range) {
+		l.limits.code_start = range->start;
+		l.limits.code_size = range->size;
+		l.limits.to_function_end = range->to_function_end;
+	}
 	run(&l, question);
 }

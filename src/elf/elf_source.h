@@ -62,14 +62,10 @@ struct code_range {
 	char pe_name[PE_NAME_MAX];
 };
 
-/* The same for the instructions of a range, from the executable itself. */
+/* The same for the instructions of a range, from the executable itself. Without a range and a sink: only where the
+ * executable is loaded (report->loaded), which a debug file may not know; just the beginning of it is fetched. */
 void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsigned source,
         const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
         struct bucket_result *result, struct elf_source_report *report);
-
-/* Only where the executable is loaded, of which just the beginning is fetched: report->loaded. A debug file may not
- * know it. */
-void elf_source_segments(const struct elf_sources *s, struct bucket_client *c, unsigned source,
-        const struct build_id_question *question, struct bucket_result *result, struct elf_source_report *report);
 
 #endif

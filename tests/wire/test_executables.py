@@ -13,6 +13,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -484,6 +485,14 @@ def test_damage_costs_one_module(tree, tmp_path):
         assert "corrupt" in why(s, ids["half"])
         assert "not an ELF file" in why(s, ids["text"])
         assert named(s, tree.id, tree.offsets) == tree.whole
+
+
+def test_damaged_files_end_with_records_or_a_reason(tree, tmp_path):
+    """The tool for many files, and the few that it makes here."""
+    tool = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools", "damage_extract.py")
+    (tmp_path / "debug").write_bytes(tree.bytes())
+    done = subprocess.run([sys.executable, tool, "--helper", HELPER, "--count", "12", "--seconds", "60", "--keep", tmp_path, tmp_path / "debug"], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0 and "ERR_OK" in done.stdout and "ERR_CORRUPT" in done.stdout, done.stdout
 
 
 def test_limits(tree, tmp_path):

@@ -6,12 +6,13 @@ import os
 import random
 import re
 import shutil
+import socket
 import subprocess
 
 import pytest
 
 from plain_symbfile import write
-from stack import Bucket, Stack, seed_of
+from stack import Bucket, Stack, seed_of, wait_for
 from symbols import Symbols
 from test_build_ids import debug_id, needs_symbtool, new_build_id
 from test_symbfile import accepted, new_id, ranges, store_config, upload
@@ -241,6 +242,32 @@ def test_executables_of_a_source_tell_their_segments(tmp_path, kind):
 
 
 @needs_symbtool
+def test_a_text_that_waits_for_segments_is_in_nobodys_way_who_asks_for_code(tmp_path):
+    program, build_id = moved_program(tmp_path)
+    folder = tmp_path / "files" / "buildid" / build_id
+    folder.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", program, str(folder / "debuginfo")], check=True)
+    addresses = list(code_addresses(program, 1))[::50]
+    bucket = Bucket("files", str(tmp_path / "files"), Symbols(str(tmp_path / "files")))
+    bucket.start()
+    executable = f"/buildid/{build_id}/executable"
+    try:
+        config = {"source": [f"debuginfod+{bucket.url}"], "executables_parallel": "1", "shutdown_timeout": "0"}
+        with Stack(bucket=False, config=config) as s:
+            s.client.frames(["prog", build_id], addresses)
+            bucket.control("slow:60", executable, 1)
+            text = perf_text(file_offset(segments_of(program), a) for a in addresses)
+            body = f"MODULE Linux x86_64 {build_id} prog\n{text}".encode()
+            head = f"POST /symbolicate/text HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", s.client.port)) as asker:
+                asker.sendall(head.encode() + body)
+                wait_for(lambda: executable in bucket.paths(), "the text to ask for the executable")
+                asked = {"debugName": "prog", "debugId": build_id, "codeId": build_id, "startAddress": "0x10", "size": "0x10"}
+                assert s.client.post("/asm/v1", asked).json() == {"error": "no file of this build id"}
+    finally:
+        bucket.stop()
+
+
 def test_of_a_debug_file_the_executable_tells_the_segments(tmp_path):
     """As Debian's debuginfod has both. Only its beginning is fetched, once, and only if a text needs it."""
     program, build_id = moved_program(tmp_path, 'extern const char filler[];\nconst char filler[1 << 23] = "not zero";\n')
