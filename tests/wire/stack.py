@@ -54,7 +54,8 @@ LEFT = []  # logs of stacks that were stopped because a test failed, for its rep
 
 
 def wait_for(condition, what, bound=60.0, pause=0.02):
-    """The first true value of condition(); what says what was waited for."""
+    """The first true value of condition(); what says what was waited for. Who waits for long looks less often: a look costs
+    those who are waited for."""
     end = time.monotonic() + bound
     while True:
         value = condition()
@@ -62,6 +63,7 @@ def wait_for(condition, what, bound=60.0, pause=0.02):
             return value
         assert time.monotonic() < end, f"not within {bound} s: {what}"
         time.sleep(pause)
+        pause = max(pause, min(1.2 * pause, 0.1))
 
 
 def children(pid):
@@ -290,6 +292,10 @@ class Memcached(Server):
     def raw(self):
         return RawMemcached(self.address)
 
+    def holds_something(self):
+        with self.raw() as raw:
+            return bool(raw.dump_keys())
+
 
 class Relay:
     """Before a memcached on a unix socket: passes questions on after `delay` seconds, and counts them. While `held` is
@@ -369,8 +375,8 @@ class RawMemcached:
         found = {}
         while line != "END":
             assert line.startswith("key="), line
-            fields = dict(f.split("=", 1) for f in line.split(" ") if "=" in f)
-            found[urllib.parse.unquote(fields["key"])] = int(fields.get("exp", "-1"))
+            key, expiry, _ = line.split(" ", 2)
+            found[urllib.parse.unquote(key[4:])] = int(expiry.removeprefix("exp="))
             line = self.file.readline().decode().rstrip("\r\n")
         return found
 

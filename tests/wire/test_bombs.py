@@ -185,18 +185,17 @@ def test_one_module_many_times(stack):
     assert stack.bucket.hits(module) == before + 1
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"x":' + b"[" * 100000 + b"]" * 100000 + b',"stacks":[],"memoryMap":[]}',
-        b'{"x":' + b'{"":' * 100000 + b"0" + b"}" * 100000 + b',"stacks":[],"memoryMap":[]}',
-        b'{"stacks":[],"memoryMap":[' + b",".join(b'["a%d","0"]' % i for i in range(1000000)) + b"]}",
-    ],
-    ids=["lists", "objects", "a million modules"],
-)
-def test_refused(stack, body):
+DEEP_OR_MANY = {
+    "lists": lambda: b'{"x":' + b"[" * 100000 + b"]" * 100000 + b',"stacks":[],"memoryMap":[]}',
+    "objects": lambda: b'{"x":' + b'{"":' * 100000 + b"0" + b"}" * 100000 + b',"stacks":[],"memoryMap":[]}',
+    "a million modules": lambda: b'{"stacks":[],"memoryMap":[' + b",".join(b'["a%d","0"]' % i for i in range(1000000)) + b"]}",
+}
+
+
+@pytest.mark.parametrize("kind", DEEP_OR_MANY)
+def test_refused(stack, kind):
     with Growth(stack, 64 * MIB):
-        stack.client.post("/symbolicate/v5", body).error(400)
+        stack.client.post("/symbolicate/v5", DEEP_OR_MANY[kind]()).error(400)
 
 
 def test_long_numbers(stack):

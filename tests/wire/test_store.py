@@ -59,7 +59,7 @@ UPLOADS = {
 
 @pytest.mark.in_turn
 @pytest.mark.slow
-@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("same", [True, pytest.param(False, marks=pytest.mark.plain)])
 def test_24_orders_end_in_the_best(store, same):
     """Whoever sends what, and in which order: the best answers; or, if one is forced, that one."""
     asked = []
