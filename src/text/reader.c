@@ -533,6 +533,7 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 		const char *stop = text_scan_line(start, end, &signs);
 		bool lf = stop < end;
 		size_t len = (size_t)(stop - start);
+		r->following = (struct str){"", 0};
 		if (!lf && !last && !r->skips && len <= TEXT_LINE_MAX)
 			break;
 		if (signs & SIGN_HEX && !r->skips && !find_following(r, start, stop, end) && !last)
