@@ -32,8 +32,7 @@ struct text_reader {
 	uint64_t line;                    /* its number, where each line inside a string counts, too */
 	uint64_t inner_lines;             /* so many of these lines have no number in the text */
 	struct text_unescaped *unescaped; /* NULL: not needed so far */
-	unsigned escaped;  /* TEXT_STRING or TEXT_HTML: the line is the one in `unescaped`, which was such; 0: it is not
-	                    */
+	unsigned escaped;  /* the line is the one in `unescaped`, of TEXT_STRING or TEXT_HTML; 0: it is not */
 	uint64_t at;       /* where it begins in the whole text */
 	const char *start; /* the same in memory */
 	unsigned frames;   /* found in it */
