@@ -11,12 +11,14 @@
 
 /* Where a stretch begins. */
 struct place {
-	struct gunzip_place *inflater; /* NULL: as it is when the text begins */
-	uint64_t at;                   /* bytes of gzip before it */
+	struct gunzip_place *inflater;
+	uint64_t at; /* bytes of gzip that are kept before it */
 };
 
 struct packed_text {
 	struct block_pool *pool;
+	uint64_t first; /* stretch that is kept */
+	bool begun;
 	uint8_t **blocks; /* of the gzip bytes */
 	uint32_t block_count, blocks_cap, place_cap;
 	uint64_t len; /* of gzip bytes */
@@ -25,11 +27,13 @@ struct packed_text {
 	_Atomic uint64_t bytes;
 };
 
-struct packed_text *packed_text_new(struct block_pool *pool)
+struct packed_text *packed_text_new(struct block_pool *pool, uint64_t start)
 {
 	struct packed_text *p = calloc(1, sizeof *p);
-	if (p)
-		p->pool = pool;
+	if (!p)
+		return NULL;
+	p->pool = pool;
+	p->first = start / PACKED_STRETCH + (start % PACKED_STRETCH != 0);
 	return p;
 }
 
@@ -45,7 +49,8 @@ void packed_text_drop(struct packed_text *p)
 	p->places = NULL;
 	p->block_count = p->blocks_cap = p->place_cap = 0;
 	p->place_count = 0;
-	p->bytes = 0;
+	p->bytes = p->len = 0;
+	p->begun = false;
 }
 
 void packed_text_free(struct packed_text *p)
@@ -61,29 +66,29 @@ static void count_bytes(struct packed_text *p, uint64_t n)
 	atomic_fetch_add_explicit(&p->bytes, n, memory_order_relaxed);
 }
 
-static bool add_place(struct packed_text *p, struct gunzip_place *inflater)
+void packed_text_begin(struct packed_text *p)
 {
-	uint32_t count = atomic_load_explicit(&p->place_count, memory_order_relaxed), cap = p->place_cap;
-	if (!array_reserve(&p->places, &p->place_cap, count + (size_t)1, sizeof *p->places))
-		return false;
-	count_bytes(p, (p->place_cap - cap) * sizeof *p->places + (inflater ? gunzip_place_bytes(inflater) : 0));
-	p->places[count] = (struct place){inflater, p->len};
-	atomic_store_explicit(&p->place_count, count + 1, memory_order_relaxed);
-	return true;
+	p->begun = true;
 }
 
-bool packed_text_begin(struct packed_text *p)
+static bool add_place(struct packed_text *p, uint32_t number, struct gunzip_place *inflater)
 {
-	return add_place(p, NULL);
+	uint32_t cap = p->place_cap;
+	if (!inflater || !array_reserve(&p->places, &p->place_cap, number + (size_t)1, sizeof *p->places))
+		return false;
+	count_bytes(p, (p->place_cap - cap) * sizeof *p->places + gunzip_place_bytes(inflater));
+	p->places[number] = (struct place){inflater, p->len};
+	atomic_store_explicit(&p->place_count, number + 1, memory_order_relaxed);
+	return true;
 }
 
 bool packed_text_pass(struct packed_text *p, uint64_t text, const struct gunzip *from)
 {
 	uint32_t count = atomic_load_explicit(&p->place_count, memory_order_relaxed);
-	if (!count || text < count * (uint64_t)PACKED_STRETCH)
+	if (!p->begun || text / PACKED_STRETCH < p->first + count)
 		return true;
 	struct gunzip_place *inflater = gunzip_save(from);
-	if (inflater && add_place(p, inflater))
+	if (add_place(p, count, inflater))
 		return true;
 	gunzip_place_free(inflater);
 	return false;
@@ -119,7 +124,7 @@ bool packed_text_add(struct packed_text *p, const uint8_t *data, size_t len)
 
 bool packed_text_has(const struct packed_text *p, uint64_t stretch)
 {
-	return stretch < atomic_load_explicit(&p->place_count, memory_order_relaxed);
+	return stretch >= p->first && stretch - p->first < atomic_load_explicit(&p->place_count, memory_order_relaxed);
 }
 
 uint64_t packed_text_bytes(const struct packed_text *p)
@@ -146,13 +151,9 @@ static bool inflate_block(const struct packed_text *p, struct gunzip *with, uint
 
 bool packed_text_read(const struct packed_text *p, struct gunzip *with, uint64_t stretch, uint8_t *const *blocks)
 {
-	const struct place *place = &p->places[stretch];
+	const struct place *place = &p->places[stretch - p->first];
 	uint64_t at = place->at;
-	bool good = true;
-	if (!place->inflater)
-		gunzip_reset(with);
-	else if (!gunzip_go(with, place->inflater))
-		return false;
+	bool good = gunzip_go(with, place->inflater);
 	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS && good; i++)
 		good = inflate_block(p, with, &at, blocks[i]);
 	return good;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gzip text kept as it came, with places from which it can be inflated again:
+/* What is behind some place of a gzip text, kept as it came, with places from which it can be inflated again:
  *
- *   text    |  stretch 0  |  stretch 1  |  stretch 2  |
- *   place   ^ its start   ^ an inflater ^ another, as it was there
- *   gzip    [ in blocks of the pool, as it came ]
+ *   text    |   (before)   |  stretch N  |  stretch N+1  |
+ *   place                  ^ an inflater ^ another, as it was there
+ *   gzip                   [ in blocks of the pool, as it came ]
  */
 #ifndef BASE_PACKED_TEXT_H
 #define BASE_PACKED_TEXT_H
@@ -19,18 +19,18 @@
 enum { PACKED_STRETCH_BLOCKS = 2, PACKED_STRETCH = PACKED_STRETCH_BLOCKS * BLOCK_SIZE };
 
 struct packed_text;
-/* The pool must outlive it. NULL if out of memory. */
-struct packed_text *packed_text_new(struct block_pool *pool);
+/* start: bytes of text before those that are kept. The pool must outlive it. NULL if out of memory. */
+struct packed_text *packed_text_new(struct block_pool *pool, uint64_t start);
 void packed_text_free(struct packed_text *p); /* NULL is fine */
 
-/* While the text is inflated for the first time, in this order. False if out of memory; then it can only be freed. */
+/* While the text is inflated for the first time, in this order. */
 
 /* The text begins. */
-bool packed_text_begin(struct packed_text *p);
+void packed_text_begin(struct packed_text *p);
 /* So much text has been made by `from`. To be called at least at each multiple of PACKED_STRETCH, before the inflater
- * goes on. */
+ * goes on. False if out of memory; then it can only be freed. */
 bool packed_text_pass(struct packed_text *p, uint64_t text, const struct gunzip *from);
-/* The inflater has consumed these bytes. */
+/* The inflater has consumed these bytes. False as above. */
 bool packed_text_add(struct packed_text *p, const uint8_t *data, size_t len);
 /* It cannot be kept after all: what was inflated is packed again. */
 void packed_text_drop(struct packed_text *p);

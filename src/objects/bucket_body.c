@@ -182,8 +182,8 @@ static bool start_unpacking(struct bucket_body *b, struct layer *l)
 	bool started = l->unpacker && b->between && unpacker_start(l->unpacker, l->packing);
 	if (b->sink->packed)
 		packed_text_drop(b->sink->packed);
-	if (started && b->sink->packed && l == b->layers && l->packing == PACKING_GZIP)
-		started = packed_text_begin(b->sink->packed);
+	if (b->sink->packed && l == b->layers && l->packing == PACKING_GZIP)
+		packed_text_begin(b->sink->packed);
 	return started || stop_body(b, BUCKET_FAILED, "out of memory");
 }
 

@@ -183,11 +183,12 @@ static bool charge_spans(void *arg, uint64_t bytes)
 static bool is_scattered(const struct symmap *m)
 {
 	const struct symindex *x = m->index;
+	const struct packed_text *packed = text_store_packed(m->store);
 	uint64_t recent[RECENT], misses = 0, most = SCATTERED * (x->text_bytes / PACKED_STRETCH + 1);
 	memset(recent, 0xff, sizeof recent);
 	for (uint32_t i = 0; i < x->symbol_count && misses <= most; i++) {
 		uint64_t stretch = x->symbols[i].place / PACKED_STRETCH;
-		bool had = false;
+		bool had = !packed_text_has(packed, stretch);
 		for (unsigned k = 0; k < RECENT; k++)
 			had = had || recent[k] == stretch;
 		if (!had)

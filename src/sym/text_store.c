@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text is in blocks of the pool. Of one that came as gzip the first GZIP_RAW bytes stay, mostly definitions, which
- * all pages need; from then on each block is given back when it is indexed, and the next text goes into the same
- * memory: getting more from the kernel takes half as long as to inflate it. Other text is compressed when it takes too
- * much. Compressing a block moves its slices, one after the other, to other blocks of the pool. A reader opens slices,
- * not blocks, since a page may need a slice per function if functions are in no order. In slices of 16 KiB, zstd needs
- * 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when that falls behind, the writer
- * helps or waits. At the end the writer helps too: nobody is answered before that.
+ * The text is in blocks of the pool. When it takes too much, what came as gzip is read from that again, so its blocks
+ * go as soon as they are indexed: to compress them would take twice as long as to inflate them. Not before: of a real
+ * file's stretches a third have a function with so much text that its pages are cut by it, before anybody is answered.
+ * Other text is compressed: that moves slices of a block, one after the other, to other blocks of the pool. A reader
+ * opens slices, not blocks, since a page may need a slice per function if functions are in no order. In slices of 16
+ * KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when that falls
+ * behind, the writer helps or waits. At the end the writer helps too: nobody is answered before that.
  */
 #include <config.h>
 
@@ -24,8 +24,7 @@ enum {
 	SLICE = 16 << 10,
 	SLICES = BLOCK_SIZE / SLICE,
 	WAITING_MAX = 16, /* blocks that wait to be compressed */
-	GZIP_RAW = 4 << 20,
-	STRETCHES = 4, /* that a reader keeps inflated */
+	STRETCHES = 4,    /* that a reader keeps inflated */
 };
 
 /* Where a compressed slice is. */
@@ -93,7 +92,7 @@ struct text_store *text_store_new(struct block_pool *pool, struct text_store_bud
 	struct text_store *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
-	if (!(s->packed_text = packed_text_new(pool))) {
+	if (!(s->packed_text = packed_text_new(pool, budget->one))) {
 		free(s);
 		return NULL;
 	}
@@ -333,13 +332,12 @@ static bool take_bytes(struct text_store *s, size_t n, bool needed)
 	s->fill += (uint32_t)n;
 	if (s->fill < BLOCK_SIZE)
 		return true;
-	uint64_t raw = atomic_load_explicit(&s->raw, memory_order_relaxed);
-	bool above =
-	        raw > s->budget->one || atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
+	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
+	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
 	bool is_gzip = packed_text_has(s->packed_text, (s->block_count - 1) / PACKED_STRETCH_BLOCKS);
 	struct text_block *b = &s->blocks[s->block_count - 1];
 	b->is_gone = !needed;
-	if (!needed || (is_gzip && (above || raw > GZIP_RAW)))
+	if (!needed || (is_gzip && above))
 		let_raw_go(s, b);
 	else if (above)
 		return let_pack(s);
@@ -392,15 +390,14 @@ static bool repack_stretch(struct text_store *s, struct gunzip *gunzip, uint8_t 
 
 bool text_store_repack(struct text_store *s)
 {
-	if (!packed_text_has(s->packed_text, 0))
-		return true;
 	struct gunzip *gunzip = gunzip_new();
 	uint8_t *blocks[PACKED_STRETCH_BLOCKS] = {NULL};
 	bool good = gunzip != NULL;
 	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS && good; i++)
 		good = (blocks[i] = take_block(s)) != NULL;
 	for (uint32_t i = 0; i < s->block_count && good; i += PACKED_STRETCH_BLOCKS)
-		good = repack_stretch(s, gunzip, blocks, i);
+		if (packed_text_has(s->packed_text, i / PACKED_STRETCH_BLOCKS))
+			good = repack_stretch(s, gunzip, blocks, i);
 	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS; i++)
 		put_block(s, blocks[i]);
 	gunzip_free(gunzip);

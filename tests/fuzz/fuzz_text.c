@@ -228,7 +228,7 @@ static void read_again(const struct packed_text *packed, struct block_pool *pool
 static enum bucket_outcome read_body(const uint8_t *data, size_t size, size_t piece, struct taken *t)
 {
 	struct block_pool *pool = block_pool_new(0);
-	struct packed_text *packed = packed_text_new(pool);
+	struct packed_text *packed = packed_text_new(pool, 0);
 	struct bucket_sink sink = {.space = take_space, .commit = take_commit, .arg = t, .packed = packed};
 	enum bucket_outcome outcome = BUCKET_OK;
 	fuzz_check(pool && packed, "no memory");
