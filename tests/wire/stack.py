@@ -54,8 +54,7 @@ LEFT = []  # logs of stacks that were stopped because a test failed, for its rep
 
 
 def wait_for(condition, what, bound=60.0, pause=0.02):
-    """The first true value of condition(); what says what was waited for. Who waits for long looks less often: a look costs
-    those who are waited for."""
+    """The first true value of condition(); what says what was waited for."""
     end = time.monotonic() + bound
     while True:
         value = condition()
@@ -63,7 +62,6 @@ def wait_for(condition, what, bound=60.0, pause=0.02):
             return value
         assert time.monotonic() < end, f"not within {bound} s: {what}"
         time.sleep(pause)
-        pause = max(pause, min(1.2 * pause, 0.1))
 
 
 def children(pid):
