@@ -7,8 +7,7 @@
  * again, but only once per page and for at most a fifth of PAGE_TEXT. So all pages together read a few times the file's
  * text, and one page reads at most PAGE_TEXT, as much again for five functions that end in it, and one that goes on.
  *
- * A FUNC with more text than that is cut at addresses of its own records: one is looked at every 512 bytes of text, or
- * all of them if it has more than 50 times PAGE_TEXT, or more addresses than a page can have.
+ * A FUNC with more text than that is cut: see cuts.c.
  */
 #include <config.h>
 
@@ -24,21 +23,20 @@
 #include "map/position.h"
 
 enum {
-	PAGE_TEXT = 20 << 10,
+	PAGE_TEXT = SYMSPANS_PAGE_TEXT,
 	SPAN_TEXT = 32, /* what a span weighs in addition to its text */
 	FEW_SPANS = 4,  /* more of one FUNC are noted */
-	/* fractions and multiples of PAGE_TEXT, see above */
+	/* a fraction of PAGE_TEXT, see above */
 	RETURN_PART = 5,
-	STRIDE_PART = 40,
-	EXACT_PAGES = 50,
 };
 
 #define NO_SYMBOL UINT32_MAX
 
 struct open_symbol {
 	uint32_t symbol;
-	uint32_t page; /* 1 + the last page that it is in; 0: none yet */
-	uint32_t first_cut, cut_count;
+	uint32_t page;                 /* 1 + the last page that it is in; 0: none yet */
+	const uint64_t *known;         /* its cuts, if they were known before */
+	uint32_t first_cut, cut_count; /* else from there on in `cuts` */
 	uint32_t spans;
 };
 
@@ -49,10 +47,8 @@ struct symbol_sweep {
 	struct symrecords records;
 	struct open_symbol *open;
 	uint32_t open_count, open_cap;
-	uint64_t *cuts; /* of the open symbols, one after the other */
-	uint32_t cut_count, cuts_cap;
-	uint64_t *events; /* addresses where a segment of one FUNC may start */
-	uint32_t event_count, events_cap;
+	struct cut_finder cuts; /* of the open symbols, one after the other */
+	const struct known_cuts *known;
 	struct open_symbol last_public; /* no FUNC has started after it */
 	position cursor;
 	uint64_t page_text, weight;              /* weight: of the open page */
@@ -62,8 +58,7 @@ struct symbol_sweep {
 
 static uint64_t sweep_bytes(const struct symbol_sweep *w)
 {
-	return symspans_bytes(w->out) + w->open_cap * (uint64_t)sizeof *w->open +
-	       w->cuts_cap * (uint64_t)sizeof *w->cuts + w->events_cap * (uint64_t)sizeof *w->events;
+	return symspans_bytes(w->out) + w->open_cap * (uint64_t)sizeof *w->open + cuts_bytes(&w->cuts);
 }
 
 /* array_reserve for one of its arrays. */
@@ -84,78 +79,28 @@ static position end_of(const struct symindex_symbol *s)
 
 /* ---- large functions ---- */
 
-static bool is_vast(const struct symindex_symbol *s)
+static bool cuts_have_grown(void *arg)
 {
-	return s->size > UINT32_MAX;
+	const struct symbol_sweep *w = arg;
+	return !w->grow || w->grow(w->arg, sweep_bytes(w));
 }
 
-static bool add_event(struct symbol_sweep *w, const struct symindex_symbol *s, uint64_t within)
-{
-	if (!within || within >= s->size)
-		return true;
-	if (!reserve(w, &w->events, &w->events_cap, w->event_count + 1, sizeof *w->events))
-		return false;
-	w->events[w->event_count++] = s->addr + within;
-	return true;
-}
-
-static bool add_events(struct symbol_sweep *w, const struct symindex_symbol *s, uint64_t addr, uint64_t size)
-{
-	uint64_t start, end;
-	return !clip_to_function(s->addr, s->size, addr, size, &start, &end) ||
-	       (add_event(w, s, start) && add_event(w, s, end));
-}
-
-static int address_order(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
-static bool find_events(struct symbol_sweep *w, const struct symindex_symbol *s)
-{
-	struct symrecords *r = &w->records;
-	bool all = is_vast(s) || symindex_text_of(s) > EXACT_PAGES * w->page_text;
-	enum record_kind kind;
-	w->event_count = 0;
-	if (!symrecords_begin(r, w->text, s))
-		return false;
-	while ((kind = symrecords_next(r))) {
-		if (kind == RECORD_FAILED || (kind == RECORD_LINE && !add_events(w, s, r->addr, r->size)))
-			return false;
-		for (uint32_t i = 0; kind == RECORD_INLINE && i < r->range_count; i += 2)
-			if (!add_events(w, s, r->ranges[i], r->ranges[i + 1]))
-				return false;
-		if (!all && !symrecords_skip(r, w->page_text / STRIDE_PART))
-			return false;
-	}
-	if (w->event_count)
-		qsort(w->events, w->event_count, sizeof *w->events, address_order);
-	return true;
-}
-
-/* Chooses where pages begin within a FUNC: its text is shared evenly, and no segment starts too far above a page's
- * first address. */
+/* Chooses where pages begin within a FUNC. */
 static bool find_cuts(struct symbol_sweep *w, struct open_symbol *o)
 {
 	const struct symindex_symbol *s = symbol_of(w, o);
-	o->first_cut = w->cut_count;
-	if (symindex_text_of(s) <= w->page_text && !is_vast(s))
+	const struct known_cut *known;
+	o->first_cut = w->cuts.count;
+	if (!cuts_are_needed(&w->cuts, s))
 		return true;
-	if (!find_events(w, s))
-		return false;
-	uint64_t pages = symindex_text_of(s) / w->page_text + 1, last = s->addr, share = w->event_count / pages + 1,
-	         passed = 0;
-	for (uint32_t i = 0; i < w->event_count; i++) {
-		uint64_t event = w->events[i];
-		if (event == last || (++passed < share && event - last <= UINT32_MAX))
-			continue;
-		if (!reserve(w, &w->cuts, &w->cuts_cap, w->cut_count + 1, sizeof *w->cuts))
+	if (w->known && (known = known_cuts_of(w->known, s))) {
+		o->known = w->known->finder.cuts + known->first;
+		o->cut_count = known->count;
+	} else {
+		if (!cuts_find(&w->cuts, w->text, s))
 			return false;
-		w->cuts[w->cut_count++] = last = event;
-		passed = 0;
+		o->cut_count = w->cuts.count - o->first_cut;
 	}
-	o->cut_count = w->cut_count - o->first_cut;
 	return true;
 }
 
@@ -193,10 +138,10 @@ static uint64_t weigh(const struct symbol_sweep *w, const struct open_symbol *o)
 /* Begins a page at each cut of a large function within one of its spans. */
 static bool cut_span(struct symbol_sweep *w, const struct open_symbol *o, uint32_t span, position from, position stop)
 {
-	uint32_t cut = o->first_cut, end = cut + o->cut_count;
-	cut += (uint32_t)search_up_to(w->cuts + cut, o->cut_count, sizeof *w->cuts, 0, (uint64_t)from);
-	for (; cut < end && w->cuts[cut] < stop; cut++) {
-		if (!begin_page(w, w->cuts[cut], span))
+	const uint64_t *cuts = o->known ? o->known : w->cuts.cuts + o->first_cut;
+	size_t cut = search_up_to(cuts, o->cut_count, sizeof *cuts, 0, (uint64_t)from);
+	for (; cut < o->cut_count && cuts[cut] < stop; cut++) {
+		if (!begin_page(w, cuts[cut], span))
 			return false;
 		w->weight = w->page_text;
 	}
@@ -236,7 +181,7 @@ static bool pop_symbol(struct symbol_sweep *w)
 {
 	struct symspans *out = w->out;
 	const struct open_symbol *top = &w->open[--w->open_count];
-	w->cut_count = top->first_cut;
+	w->cuts.count = top->first_cut;
 	if (top->spans <= FEW_SPANS)
 		return true;
 	if (!reserve(w, &out->interrupted, &out->interrupted_cap, out->interrupted_count + 1, sizeof *out->interrupted))
@@ -390,14 +335,15 @@ static bool sweep_symbols(struct symbol_sweep *w)
 
 struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text)
 {
-	return symspans_new_within(x, text, nearest, page_text, NULL, NULL);
+	return symspans_new_within(x, text, nearest, page_text, NULL, NULL, NULL);
 }
 
 struct symspans *symspans_new_within(const struct symindex *x, const struct symtext *text, bool nearest,
-        uint32_t page_text, bool (*grow)(void *arg, uint64_t bytes), void *arg)
+        uint32_t page_text, const struct known_cuts *known, bool (*grow)(void *arg, uint64_t bytes), void *arg)
 {
 	struct symbol_sweep w = {.x = x,
 	        .text = text,
+	        .known = known,
 	        .grow = grow,
 	        .arg = arg,
 	        .page_text = page_text ? page_text : PAGE_TEXT,
@@ -405,12 +351,12 @@ struct symspans *symspans_new_within(const struct symindex *x, const struct symt
 	w.out = calloc(1, sizeof *w.out);
 	if (!w.out)
 		return NULL;
+	w.cuts = (struct cut_finder){.page_text = w.page_text, .grown = cuts_have_grown, .arg = &w};
 	w.out->nearest = nearest;
 	bool ok = sweep_symbols(&w);
 	symrecords_release(&w.records);
 	free(w.open);
-	free(w.cuts);
-	free(w.events);
+	cuts_release(&w.cuts);
 	if (!ok) {
 		symspans_free(w.out);
 		return NULL;

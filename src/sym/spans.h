@@ -6,8 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sym/cuts.h"
 #include "sym/index.h"
 #include "sym/records.h"
+
+/* Bytes of text for a page, except in tests. */
+enum { SYMSPANS_PAGE_TEXT = 20 << 10 };
 
 /* A flag in a span's symbol index: this is the symbol's first span. */
 #define SYMSPAN_FIRST UINT32_C(0x80000000)
@@ -36,9 +40,10 @@ struct symspans {
  * parts, large ones. page_text: bytes of text per page; pass 0 except in tests, since the bytes of pages depend on it.
  * NULL if out of memory, or if the text is not available. Time and memory are linear in the text. */
 struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text);
-/* The same; grow is told how many bytes it will hold before it touches them, and stops it by false. */
+/* The same. known: cuts of large FUNCs, or NULL. grow is told how many bytes it will hold before it touches them, and
+ * stops it by false. */
 struct symspans *symspans_new_within(const struct symindex *x, const struct symtext *text, bool nearest,
-        uint32_t page_text, bool (*grow)(void *arg, uint64_t bytes), void *arg);
+        uint32_t page_text, const struct known_cuts *known, bool (*grow)(void *arg, uint64_t bytes), void *arg);
 void symspans_free(struct symspans *s); /* NULL is fine */
 /* How many spans a FUNC has; a few count as one. */
 uint64_t symspans_of(const struct symspans *s, uint32_t symbol);

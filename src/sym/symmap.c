@@ -12,7 +12,6 @@
 
 enum {
 	IDLE_MAX = 16,
-	RECENT = 4,    /* stretches that is_scattered takes a reader to keep */
 	SCATTERED = 6, /* as often may each stretch be inflated: to compress a text takes that long */
 };
 
@@ -23,6 +22,8 @@ struct symmap {
 	struct text_store *store;
 	struct symindex *index;
 	struct symspans *spans;
+	struct known_cuts *cuts; /* of the first cut_count symbols */
+	uint32_t cut_count;
 	uint64_t unchecked; /* bytes of text since memory was last checked */
 	/* under lock, after finishing */
 	struct symneeds *needs;
@@ -46,7 +47,8 @@ struct symmap *symmap_new(
 	atomic_init(&m->refs, 1);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->given, NULL);
-	if ((m->store = text_store_new(pool, budget)) && (m->index = symindex_new(id)))
+	if ((m->store = text_store_new(pool, budget)) && (m->index = symindex_new(id)) &&
+	        (m->cuts = known_cuts_new(SYMSPANS_PAGE_TEXT)))
 		return m;
 	symmap_unref(m);
 	return NULL;
@@ -81,6 +83,7 @@ void symmap_unref(struct symmap *m)
 		release_maker(&m->idle[--m->idle_count]);
 	symneeds_free(m->needs);
 	symspans_free(m->spans);
+	known_cuts_free(m->cuts);
 	symindex_free(m->index);
 	text_store_free(m->store);
 	charge(m, 0);
@@ -100,8 +103,8 @@ struct packed_text *symmap_packed(struct symmap *m)
 
 static uint64_t held(const struct symmap *m)
 {
-	return text_store_bytes(m->store) + symindex_bytes(m->index) + (m->spans ? symspans_bytes(m->spans) : 0) +
-	       (m->needs ? symneeds_bytes(m->needs) : 0);
+	return text_store_bytes(m->store) + symindex_bytes(m->index) + (m->cuts ? known_cuts_bytes(m->cuts) : 0) +
+	       (m->spans ? symspans_bytes(m->spans) : 0) + (m->needs ? symneeds_bytes(m->needs) : 0);
 }
 
 /* Charges the memory held, and what will be `ahead`. Fails if there is no room, or if that and `more` bytes would
@@ -119,9 +122,21 @@ static bool needs_block(const struct symmap *m)
 	return symindex_needs(m->index, (m->index->text_bytes - 1) / BLOCK_SIZE * BLOCK_SIZE);
 }
 
-/* After n bytes: checks memory now and then. */
+/* Looks for the cuts of large FUNCs that have ended, while their text is there as it came. */
+static void note_cuts(struct symmap *m)
+{
+	const struct symtext text = text_store_recent(m->store);
+	for (; m->cut_count + 1 < m->index->symbol_count; m->cut_count++) {
+		const struct symindex_symbol *s = &m->index->symbols[m->cut_count];
+		if (cuts_are_needed(&m->cuts->finder, s))
+			known_cuts_add(m->cuts, &text, s);
+	}
+}
+
+/* After n bytes: notes cuts, and checks memory now and then. */
 static enum err check_after(struct symmap *m, size_t n, struct error *e)
 {
+	note_cuts(m);
 	m->unchecked += n;
 	if (m->unchecked < BLOCK_SIZE)
 		return ERR_OK;
@@ -184,15 +199,15 @@ static bool is_scattered(const struct symmap *m)
 {
 	const struct symindex *x = m->index;
 	const struct packed_text *packed = text_store_packed(m->store);
-	uint64_t recent[RECENT], misses = 0, most = SCATTERED * (x->text_bytes / PACKED_STRETCH + 1);
+	uint64_t recent[TEXT_STORE_STRETCHES], misses = 0, most = SCATTERED * (x->text_bytes / PACKED_STRETCH + 1);
 	memset(recent, 0xff, sizeof recent);
 	for (uint32_t i = 0; i < x->symbol_count && misses <= most; i++) {
 		uint64_t stretch = x->symbols[i].place / PACKED_STRETCH;
 		bool had = !packed_text_has(packed, stretch);
-		for (unsigned k = 0; k < RECENT; k++)
+		for (unsigned k = 0; k < TEXT_STORE_STRETCHES; k++)
 			had = had || recent[k] == stretch;
 		if (!had)
-			recent[misses++ % RECENT] = stretch;
+			recent[misses++ % TEXT_STORE_STRETCHES] = stretch;
 	}
 	return misses > most;
 }
@@ -200,7 +215,7 @@ static bool is_scattered(const struct symmap *m)
 enum err symmap_finish(struct symmap *m, struct error *e)
 {
 	enum err err = symindex_finish(m->index, e);
-	if (!err && (!text_store_end(m->store) || (is_scattered(m) && !text_store_repack(m->store))))
+	if (!err && (!text_store_end(m->store) || (is_scattered(m) && !text_store_unpack(m->store))))
 		err = no_memory(e);
 	if (!err)
 		/* the spans, which are made next, take up to half as much as the index */
@@ -210,9 +225,11 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	struct growth growth = {.map = m};
 	struct text_store_reader *reader = text_store_reader_new(m->store);
 	if (reader)
-		m->spans = symspans_new_within(
-		        m->index, text_store_reader_text(reader), m->options.nearest, 0, charge_spans, &growth);
+		m->spans = symspans_new_within(m->index, text_store_reader_text(reader), m->options.nearest, 0, m->cuts,
+		        charge_spans, &growth);
 	text_store_reader_free(reader);
+	known_cuts_free(m->cuts);
+	m->cuts = NULL;
 	if (growth.refused)
 		return error_set(e, ERR_TOO_LARGE, "too large");
 	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))

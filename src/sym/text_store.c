@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text is in blocks of the pool. When it takes too much, what came as gzip is read from that again, so its blocks
- * go as soon as they are indexed: to compress them would take twice as long as to inflate them. Not before: of a real
- * file's stretches a third have a function with so much text that its pages are cut by it, before anybody is answered.
- * Other text is compressed: that moves slices of a block, one after the other, to other blocks of the pool. A reader
+ * The text is in blocks of the pool. What came as gzip is read from that again, so but for the start of the text its
+ * blocks go soon after they are indexed: memory from the kernel costs about as much as to inflate them once more. Other
+ * text is compressed if it takes too much: that moves slices of a block, one after the other, to other blocks of the
+ * pool. A reader
  * opens slices, not blocks, since a page may need a slice per function if functions are in no order. In slices of 16
  * KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when that falls
  * behind, the writer helps or waits. At the end the writer helps too: nobody is answered before that.
@@ -23,8 +23,9 @@
 enum {
 	SLICE = 16 << 10,
 	SLICES = BLOCK_SIZE / SLICE,
-	WAITING_MAX = 16, /* blocks that wait to be compressed */
-	STRETCHES = 4,    /* that a reader keeps inflated */
+	WAITING_MAX = 16,  /* blocks that wait to be compressed */
+	RAW_MIN = 4 << 20, /* of text that came as gzip so much stays raw, from its start */
+	RAW_BLOCKS = 4,    /* and so many that came last */
 };
 
 /* Where a compressed slice is. */
@@ -83,7 +84,7 @@ struct text_store_reader {
 	struct stretch {
 		uint8_t *blocks[PACKED_STRETCH_BLOCKS];
 		uint64_t number, used; /* number: 1 + that of the stretch */
-	} stretches[STRETCHES];
+	} stretches[TEXT_STORE_STRETCHES];
 	struct gunzip *gunzip;
 };
 
@@ -92,7 +93,7 @@ struct text_store *text_store_new(struct block_pool *pool, struct text_store_bud
 	struct text_store *s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
-	if (!(s->packed_text = packed_text_new(pool, budget->one))) {
+	if (!(s->packed_text = packed_text_new(pool, budget->one < RAW_MIN ? budget->one : RAW_MIN))) {
 		free(s);
 		return NULL;
 	}
@@ -327,19 +328,30 @@ static bool let_pack(struct text_store *s)
 	return ok;
 }
 
+static bool is_above_budget(const struct text_store *s)
+{
+	return atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
+	       atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
+}
+
+static bool came_as_gzip(const struct text_store *s, uint64_t block)
+{
+	return packed_text_has(s->packed_text, block / PACKED_STRETCH_BLOCKS);
+}
+
 static bool take_bytes(struct text_store *s, size_t n, bool needed)
 {
 	s->fill += (uint32_t)n;
 	if (s->fill < BLOCK_SIZE)
 		return true;
-	bool above = atomic_load_explicit(&s->raw, memory_order_relaxed) > s->budget->one ||
-	             atomic_load_explicit(&s->budget->used, memory_order_relaxed) > s->budget->limit;
-	bool is_gzip = packed_text_has(s->packed_text, (s->block_count - 1) / PACKED_STRETCH_BLOCKS);
-	struct text_block *b = &s->blocks[s->block_count - 1];
+	uint32_t last = s->block_count - 1;
+	struct text_block *b = &s->blocks[last];
 	b->is_gone = !needed;
-	if (!needed || (is_gzip && above))
+	if (last >= RAW_BLOCKS && came_as_gzip(s, last - RAW_BLOCKS))
+		let_raw_go(s, b - RAW_BLOCKS);
+	if (!needed)
 		let_raw_go(s, b);
-	else if (above)
+	else if (!came_as_gzip(s, last) && is_above_budget(s))
 		return let_pack(s);
 	return true;
 }
@@ -372,7 +384,26 @@ bool text_store_end(struct text_store *s)
 	return !s->failed;
 }
 
-static bool repack_stretch(struct text_store *s, struct gunzip *gunzip, uint8_t *const *blocks, uint32_t first)
+static bool copy_raw(struct text_store *s, struct text_block *b, const uint8_t *text)
+{
+	if (!(b->raw = take_block(s)))
+		return false;
+	memcpy(b->raw, text, BLOCK_SIZE);
+	atomic_fetch_add_explicit(&s->raw, BLOCK_SIZE, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
+	return true;
+}
+
+static bool pack_slices(struct text_store *s, struct text_block *b, const uint8_t *text)
+{
+	if (!pack(s, &s->own, text, b->slices))
+		return false;
+	for (unsigned k = 0; k < SLICES; k++)
+		s->packed[b->slices[k].block].slices++;
+	return true;
+}
+
+static bool unpack_stretch(struct text_store *s, struct gunzip *gunzip, uint8_t *const *blocks, uint32_t first)
 {
 	if (!packed_text_read(s->packed_text, gunzip, first / PACKED_STRETCH_BLOCKS, blocks))
 		return false;
@@ -380,15 +411,13 @@ static bool repack_stretch(struct text_store *s, struct gunzip *gunzip, uint8_t 
 		struct text_block *b = &s->blocks[first + i];
 		if (b->raw || b->is_gone)
 			continue;
-		if (!pack(s, &s->own, blocks[i], b->slices))
+		if (!(is_above_budget(s) ? pack_slices(s, b, blocks[i]) : copy_raw(s, b, blocks[i])))
 			return false;
-		for (unsigned k = 0; k < SLICES; k++)
-			s->packed[b->slices[k].block].slices++;
 	}
 	return true;
 }
 
-bool text_store_repack(struct text_store *s)
+bool text_store_unpack(struct text_store *s)
 {
 	struct gunzip *gunzip = gunzip_new();
 	uint8_t *blocks[PACKED_STRETCH_BLOCKS] = {NULL};
@@ -396,8 +425,8 @@ bool text_store_repack(struct text_store *s)
 	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS && good; i++)
 		good = (blocks[i] = take_block(s)) != NULL;
 	for (uint32_t i = 0; i < s->block_count && good; i += PACKED_STRETCH_BLOCKS)
-		if (packed_text_has(s->packed_text, i / PACKED_STRETCH_BLOCKS))
-			good = repack_stretch(s, gunzip, blocks, i);
+		if (came_as_gzip(s, i))
+			good = unpack_stretch(s, gunzip, blocks, i);
 	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS; i++)
 		put_block(s, blocks[i]);
 	gunzip_free(gunzip);
@@ -420,6 +449,29 @@ void text_store_let_go(struct text_store *s, uint32_t block)
 		put_block(s, from->data);
 		from->data = NULL;
 	}
+}
+
+static const uint8_t *get_recent(void *arg, uint64_t place, size_t len, uint8_t *room)
+{
+	const struct text_store *s = arg;
+	if (s->packs) /* the thread may take blocks away */
+		return NULL;
+	for (size_t done = 0, n; done < len; done += n, place += n) {
+		const uint8_t *raw = s->blocks[place / BLOCK_SIZE].raw;
+		size_t within = place % BLOCK_SIZE;
+		n = BLOCK_SIZE - within < len - done ? BLOCK_SIZE - within : len - done;
+		if (!raw)
+			return NULL;
+		if (n == len)
+			return raw + within;
+		memcpy(room + done, raw + within, n);
+	}
+	return room;
+}
+
+struct symtext text_store_recent(struct text_store *s)
+{
+	return (struct symtext){get_recent, s};
 }
 
 /* ---- reading ---- */
@@ -462,7 +514,7 @@ static bool take_stretch(struct text_store_reader *r, struct stretch *s)
 static const struct stretch *open_stretch(struct text_store_reader *r, uint64_t number)
 {
 	struct stretch *oldest = r->stretches;
-	for (struct stretch *s = r->stretches; s < r->stretches + STRETCHES; s++) {
+	for (struct stretch *s = r->stretches; s < r->stretches + TEXT_STORE_STRETCHES; s++) {
 		if (s->number == number + 1) {
 			s->used = ++r->clock;
 			return s;
@@ -483,7 +535,7 @@ static const uint8_t *open_text(struct text_store_reader *r, uint64_t place, siz
 {
 	uint64_t number = place / BLOCK_SIZE;
 	const struct text_block *b = &r->store->blocks[number];
-	bool is_slice = !b->raw && !packed_text_has(r->store->packed_text, number / PACKED_STRETCH_BLOCKS);
+	bool is_slice = !b->raw && !came_as_gzip(r->store, number);
 	size_t piece = is_slice ? SLICE : BLOCK_SIZE, within = place % piece;
 	const uint8_t *from = b->raw;
 	const struct stretch *s;
@@ -525,7 +577,7 @@ void text_store_reader_free(struct text_store_reader *r)
 	if (!r)
 		return;
 	block_put(r->store->pool, r->open);
-	for (unsigned i = 0; i < STRETCHES * PACKED_STRETCH_BLOCKS; i++)
+	for (unsigned i = 0; i < TEXT_STORE_STRETCHES * PACKED_STRETCH_BLOCKS; i++)
 		block_put(r->store->pool, r->stretches[i / PACKED_STRETCH_BLOCKS].blocks[i % PACKED_STRETCH_BLOCKS]);
 	gunzip_free(r->gunzip);
 	ZSTD_freeDCtx(r->zstd);
@@ -540,7 +592,7 @@ const struct symtext *text_store_reader_text(const struct text_store_reader *r)
 uint64_t text_store_reader_bytes(const struct text_store_reader *r)
 {
 	uint64_t blocks = r->open != NULL;
-	for (unsigned i = 0; i < STRETCHES * PACKED_STRETCH_BLOCKS; i++)
+	for (unsigned i = 0; i < TEXT_STORE_STRETCHES * PACKED_STRETCH_BLOCKS; i++)
 		blocks += r->stretches[i / PACKED_STRETCH_BLOCKS].blocks[i % PACKED_STRETCH_BLOCKS] != NULL;
 	return sizeof *r + blocks * BLOCK_SIZE + (r->zstd ? ZSTD_sizeof_DCtx(r->zstd) : 0) +
 	       (r->gunzip ? gunzip_bytes(r->gunzip) : 0);

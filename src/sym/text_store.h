@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a symbol file in memory, for the makers of pages: raw, or packed if raw text takes too much. What came as
- * gzip stays as it came; other text is compressed. */
+/* The text of a symbol file in memory, for the makers of pages. What came as gzip stays as it came; other text is raw,
+ * or compressed if it takes too much. */
 #ifndef SYM_TEXT_STORE_H
 #define SYM_TEXT_STORE_H
 
@@ -15,11 +15,13 @@
 
 /* Shared by several stores. */
 struct text_store_budget {
-	/* bytes of raw text, for all stores and for one: a full block beyond these is packed */
+	/* bytes of raw text, for all stores and for one: a full block beyond these is compressed */
 	uint64_t limit, one;
 	_Atomic uint64_t used;   /* bytes of blocks with raw text */
 	atomic_uint idle_makers; /* for symmap.c */
 };
+
+enum { TEXT_STORE_STRETCHES = 4 }; /* of PACKED_STRETCH bytes, that a reader keeps inflated */
 
 struct text_store;
 
@@ -41,11 +43,13 @@ bool text_store_commit(struct text_store *s, size_t n, bool needed);
 /* Takes a block of the pool with the next n bytes of the text, even if it fails. All blocks before must be full. Helps
  * if compression has fallen behind. False as above. */
 bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool needed);
+/* For the writer, while the text arrives: what came last, at least 768 KiB, unless other text is compressed. */
+struct symtext text_store_recent(struct text_store *s);
 /* Ends the text, which may then be read. False as above. */
 bool text_store_end(struct text_store *s);
-/* After the end: compresses what was kept as gzip, for reads in no order: those inflate PACKED_STRETCH bytes each.
- * False as above. */
-bool text_store_repack(struct text_store *s);
+/* After the end: inflates what was kept as gzip, for reads in no order: those inflate PACKED_STRETCH bytes each. What
+ * is too much as raw text is compressed. False as above. */
+bool text_store_unpack(struct text_store *s);
 /* Frees these BLOCK_SIZE bytes of text, unless they were kept as gzip; they must not be read again. Call it while
  * nobody reads. */
 void text_store_let_go(struct text_store *s, uint32_t block);
