@@ -122,13 +122,21 @@ static bool needs_block(const struct symmap *m)
 	return symindex_needs(m->index, (m->index->text_bytes - 1) / BLOCK_SIZE * BLOCK_SIZE);
 }
 
+/* Whether the cuts of the FUNC are looked for before it is charged what that takes: no more than a few MB, most of
+ * which the next one uses again. */
+static bool is_cut_early(const struct symmap *m, const struct symindex_symbol *s)
+{
+	return cuts_are_needed(&m->cuts->finder, s) && symindex_text_of(s) <= TEXT_STORE_RECENT &&
+	       s->size <= UINT32_MAX;
+}
+
 /* Looks for the cuts of large FUNCs that have ended, while their text is there as it came. */
 static void note_cuts(struct symmap *m)
 {
 	const struct symtext text = text_store_recent(m->store);
 	for (; m->cut_count + 1 < m->index->symbol_count; m->cut_count++) {
 		const struct symindex_symbol *s = &m->index->symbols[m->cut_count];
-		if (cuts_are_needed(&m->cuts->finder, s))
+		if (is_cut_early(m, s))
 			known_cuts_add(m->cuts, &text, s);
 	}
 }

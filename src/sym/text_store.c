@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text is in blocks of the pool. What came as gzip is read from that again, so but for the start of the text its
- * blocks go soon after they are indexed: memory from the kernel costs about as much as to inflate them once more. Other
- * text is compressed if it takes too much: that moves slices of a block, one after the other, to other blocks of the
- * pool. A reader
- * opens slices, not blocks, since a page may need a slice per function if functions are in no order. In slices of 16
- * KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives; when that falls
- * behind, the writer helps or waits. At the end the writer helps too: nobody is answered before that.
+ * blocks go soon after they are indexed: memory from the kernel costs about as much as to inflate them once more.
+ *
+ * Other text is compressed if it takes too much: that moves slices of a block, one after the other, to other blocks of
+ * the pool. A reader opens slices, not blocks, since a page may need a slice per function if functions are in no order.
+ * In slices of 16 KiB, zstd needs 38 % and LZ4 61 % (gensym). The store's own thread compresses while text arrives;
+ * when that falls behind, the writer helps or waits. At the end the writer helps too: nobody is answered before that.
  */
 #include <config.h>
 
@@ -25,7 +25,8 @@ enum {
 	SLICES = BLOCK_SIZE / SLICE,
 	WAITING_MAX = 16,  /* blocks that wait to be compressed */
 	RAW_MIN = 4 << 20, /* of text that came as gzip so much stays raw, from its start */
-	RAW_BLOCKS = 4,    /* and so many that came last */
+	/* and of blocks so many that came last */
+	RAW_BLOCKS = TEXT_STORE_RECENT / BLOCK_SIZE + 1,
 };
 
 /* Where a compressed slice is. */

@@ -21,7 +21,10 @@ struct text_store_budget {
 	atomic_uint idle_makers; /* for symmap.c */
 };
 
-enum { TEXT_STORE_STRETCHES = 4 }; /* of PACKED_STRETCH bytes, that a reader keeps inflated */
+enum {
+	TEXT_STORE_STRETCHES = 4,      /* of PACKED_STRETCH bytes, that a reader keeps inflated */
+	TEXT_STORE_RECENT = 768 << 10, /* bytes that came last and are always raw; see text_store_recent */
+};
 
 struct text_store;
 
@@ -43,7 +46,8 @@ bool text_store_commit(struct text_store *s, size_t n, bool needed);
 /* Takes a block of the pool with the next n bytes of the text, even if it fails. All blocks before must be full. Helps
  * if compression has fallen behind. False as above. */
 bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool needed);
-/* For the writer, while the text arrives: what came last, at least 768 KiB, unless other text is compressed. */
+/* For the writer, while the text arrives: what came last, at least TEXT_STORE_RECENT bytes, unless the text is being
+ * compressed. */
 struct symtext text_store_recent(struct text_store *s);
 /* Ends the text, which may then be read. False as above. */
 bool text_store_end(struct text_store *s);

@@ -235,6 +235,7 @@ def old(store, tmp_path):
 
 @pytest.mark.in_turn
 def test_a_store_of_version_1_0_answers_as_before(old):
+    assert {s.get("version") for page in catalog(old) for s in page} == {"1.0"}
     with open(os.path.join(OLD, "answers.json"), encoding="utf-8") as f:
         kept = json.load(f)
     assert len(kept) > 20
@@ -300,6 +301,11 @@ def test_what_is_removed_is_gone_on_all_hosts(store, kind_of_id):
     accepted(upload(store, "ranges", ident[1], write(ranges("f")), BuildID=build_id.hex()))
     for node in (0, 1):
         wait_for(lambda n=node: named(store, debug_id(build_id), node=n) == "f", "it to be seen again")
+
+
+def test_removals_one_after_the_other_are_not_too_many_at_a_time(store):
+    """upload_parallel is 2."""
+    assert [remove(store, new_id()[0]).status for _ in range(3)] == [404] * 3
 
 
 def test_all_executables_of_a_build_id_are_removed(store):
