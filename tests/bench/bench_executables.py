@@ -5,10 +5,12 @@
     tests/bench/bench_executables.py [--build build] [--rounds 3] [--quick] [--json]          BENCH_DEBUG=FOLDER with .build-id/xx/yyyy.debug
 
 Cold: one frame from a new process with an empty memcached, above the time that reading the file takes: of the smallest file of
-at least 1 MB in the folder, and of the largest. Without a folder, of a C++ program that is compiled for this. Then the processor
-time of `symbtool extract --dry-run` on two threads beside that of `llvm-gsymutil --convert`. --json: as bench.py reads it."""
+at least 1 MB in the folder, and of the largest. Without a folder, of a C++ program that is compiled for this. Once more, what the
+server and its readers hold meanwhile beside files that are mapped, looked at each 5 ms. Then the processor time of `symbtool extract --dry-run` on two threads beside that of `llvm-gsymutil --convert`. --json: as bench.py reads it."""
 
 import argparse
+import contextlib
+import glob
 import json
 import os
 import re
@@ -18,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -27,6 +30,7 @@ from stack import Stack  # noqa: E402
 
 LARGE = 20e6  # bytes, from which on the longer time is allowed
 SMALL_TARGET, LARGE_TARGET = 0.4, 2.5  # seconds
+MEMORY_TARGET = 300  # MB, for a large one
 SMALLEST = 1 << 20
 BOUND = 150  # seconds for one command
 
@@ -98,17 +102,72 @@ def read_time(path):
     return time.monotonic() - begin
 
 
-def cold(folder, path):
-    """Seconds from the question to the answer, without those of reading the file."""
+def memory_of(pid):
+    """Bytes that a process and those below it hold, without files that are mapped."""
+    children, held = {}, {}
+    for status in glob.glob("/proc/[0-9]*/status"):
+        try:
+            with open(status, encoding="ascii", errors="replace") as file:
+                fields = dict(line.split(":", 1) for line in file)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        one = int(fields["Pid"])
+        children.setdefault(int(fields["PPid"]), []).append(one)
+        held[one] = 1024 * sum(int(fields.get(name, "0").split()[0]) for name in ("RssAnon", "RssShmem"))
+    tree = [pid]
+    for one in tree:
+        tree += children.get(one, [])
+    return sum(held.get(one, 0) for one in tree)
+
+
+class Peak:
+    """The most that memory_of says in the block."""
+
+    def __init__(self, pid):
+        self.pid, self.most, self.stop = pid, 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while not self.stop.wait(0.005):
+            self.most = max(self.most, memory_of(self.pid))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+
+
+@contextlib.contextmanager
+def asked(folder, path):
+    """A new server, and what asks it for one frame."""
     ident = os.path.basename(os.path.dirname(path)) + os.path.basename(path).removesuffix(".debug")
     address = an_address(path)
     with Stack(bucket=False, config={"background_share": "5", "source": [f"elf+file://{folder}"]}) as s:
+
+        def ask():
+            frame = s.client.frames(["program", ident], [address])[0]
+            assert frame.get("function"), frame
+
+        yield s, ask
+
+
+def peak(folder, path):
+    """MB at most, until the answer."""
+    with asked(folder, path) as (s, ask), Peak(s.daemon.process.pid) as p:
+        ask()
+    return p.most / 1e6
+
+
+def cold(folder, path):
+    """Seconds from the question to the answer, without those of reading the file."""
+    with asked(folder, path) as (_, ask):
         reading = read_time(path)
         begin = time.monotonic()
-        frame = s.client.frames(["program", ident], [address])[0]
-        took = time.monotonic() - begin
-    assert frame.get("function"), frame
-    return max(0.0, took - reading)
+        ask()
+        return max(0.0, time.monotonic() - begin - reading)
 
 
 def processor_time(command):
@@ -146,6 +205,8 @@ def measure(options, folder):
         target = LARGE_TARGET if size >= LARGE else SMALL_TARGET
         times = [cold(debug, path) for _ in range(options.rounds)]
         lines.append(line(f"cold answer from a debug file of {size / 1e6:.0f} MB, above reading it", times, "s", f"<= {target}"))
+        bound = f"<= {MEMORY_TARGET}" if size >= LARGE else ""
+        lines.append(line("the same: memory of the server and its reader", [peak(debug, path)], "MB", bound))
     return lines + [beside_gsym(options, files[-1])]
 
 

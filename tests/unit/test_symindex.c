@@ -228,6 +228,36 @@ static void test_what_is_noted(void **state)
 	symindex_free(x);
 }
 
+/* A line that is too long to be read still says whose the records behind it are. */
+static void test_lines_that_are_too_long(void **state)
+{
+	static const struct {
+		const char *line;
+		bool is_record; /* of the function before it */
+	} lines[] = {
+	        {"FUNC 20 10 0 ", false}, {"PUBLIC 20 0 ", false}, {"INLINE 0 1 0 0 0 8 ", true}, {"0 8 1 ", true}};
+	(void)state;
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+		for (size_t chunk = 1000; chunk; chunk = chunk == SIZE_MAX ? 0 : SIZE_MAX) {
+			struct buffer t = text_new();
+			text_add(&t, "MODULE a b 0 c\nFUNC 0 10 0 f\n0 8 1 0\n");
+			uint64_t before = t.len;
+			text_add(&t, "%s", lines[i].line);
+			for (unsigned k = 0; k <= BREAKPAD_LINE_MAX; k += 64)
+				text_add(&t, "%064u", 0);
+			text_add(&t, "\n8 8 2 0\n");
+			uint64_t after = t.len;
+			text_add(&t, "FUNC 40 10 0 g\n");
+			struct symindex *x = index_of(text_str(&t), chunk);
+			assert_non_null(x);
+			assert_int_equal(x->symbol_count, 2);
+			assert_int_equal(x->symbols[0].end, lines[i].is_record ? after : before);
+			assert_int_equal(x->damaged, lines[i].is_record ? 0 : 2);
+			symindex_free(x);
+			buffer_release(&t);
+		}
+}
+
 /* Ids that are far apart take a search, and the last definition holds there, too. */
 static void test_sparse_ids(void **state)
 {
@@ -878,6 +908,7 @@ int main(void)
 	        cmocka_unit_test(test_scans),
 	        cmocka_unit_test(test_record_scans),
 	        cmocka_unit_test(test_what_is_noted),
+	        cmocka_unit_test(test_lines_that_are_too_long),
 	        cmocka_unit_test(test_sparse_ids),
 	        cmocka_unit_test(test_chunks),
 	        cmocka_unit_test(test_bytes),
