@@ -6,7 +6,8 @@
 
 Cold: one frame from a new process with an empty memcached, above the time that reading the file takes: of the smallest file of
 at least 1 MB in the folder, and of the largest. Without a folder, of a C++ program that is compiled for this. Once more, what the
-server and its readers hold meanwhile beside files that are mapped, looked at each 5 ms. Then the processor time of `symbtool extract --dry-run` on two threads beside that of `llvm-gsymutil --convert`. --json: as bench.py reads it."""
+server and its readers hold meanwhile beside files that are mapped, looked at each 5 ms. Then processor time and memory of
+`symbtool extract --dry-run` on two threads beside those of `llvm-gsymutil --convert`. --json: as bench.py reads it."""
 
 import argparse
 import contextlib
@@ -14,7 +15,6 @@ import glob
 import json
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
@@ -170,11 +170,14 @@ def cold(folder, path):
         return max(0.0, time.monotonic() - begin - reading)
 
 
-def processor_time(command):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=BOUND)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def used_by(command):
+    """(seconds of processor time, MB of memory at most) of a command."""
+    process = subprocess.Popen(["timeout", str(BOUND), *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"bench_executables: {command[0]} fails")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
 
 
 def line(name, values, unit, target="", **more):
@@ -182,17 +185,20 @@ def line(name, values, unit, target="", **more):
 
 
 def beside_gsym(options, path):
-    name = "extraction on two threads, processor time"
+    names = "extraction on two threads, processor time", "the same: memory, with the file that is mapped"
     gsymutil = shutil.which("llvm-gsymutil") or shutil.which("llvm-gsymutil-14")
     if not gsymutil:
-        return {"line": name, "figure": None, "unit": "x llvm-gsymutil", "note": "llvm-gsymutil is not installed"}
+        return [{"line": name, "figure": None, "unit": "x llvm-gsymutil", "note": "llvm-gsymutil is not installed"} for name in names]
     ours, theirs = [], []
     with tempfile.TemporaryDirectory(prefix="sym-gsym-") as folder:
         for _ in range(options.rounds):
-            ours.append(processor_time([os.path.join(options.build, "symbtool"), "extract", "--dry-run", "--threads", "2", path]))
-            theirs.append(processor_time([gsymutil, f"--convert={path}", f"--out-file={folder}/out.gsym", "--num-threads=2"]))
-    ratios = [a / b for a, b in zip(ours, theirs)]
-    return line(name, ratios, "x llvm-gsymutil", ours=f"{statistics.median(ours):.2f} s", against=f"{statistics.median(theirs):.2f} s")
+            ours.append(used_by([os.path.join(options.build, "symbtool"), "extract", "--dry-run", "--threads", "2", path]))
+            theirs.append(used_by([gsymutil, f"--convert={path}", f"--out-file={folder}/out.gsym", "--num-threads=2"]))
+    lines = []
+    for name, a, b, unit in zip(names, zip(*ours), zip(*theirs), ("s", "MB")):
+        told = {"ours": f"{statistics.median(a):.3g} {unit}", "against": f"{statistics.median(b):.3g} {unit}"}
+        lines.append(line(name, [x / y for x, y in zip(a, b)], "x llvm-gsymutil", **told))
+    return lines
 
 
 def measure(options, folder):
@@ -207,7 +213,7 @@ def measure(options, folder):
         lines.append(line(f"cold answer from a debug file of {size / 1e6:.0f} MB, above reading it", times, "s", f"<= {target}"))
         bound = f"<= {MEMORY_TARGET}" if size >= LARGE else ""
         lines.append(line("the same: memory of the server and its reader", [peak(debug, path)], "MB", bound))
-    return lines + [beside_gsym(options, files[-1])]
+    return lines + beside_gsym(options, files[-1])
 
 
 def main():
