@@ -177,7 +177,7 @@ def used_by(command):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"bench_executables: {command[0]} fails")
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6
 
 
 def line(name, values, unit, target="", **more):
