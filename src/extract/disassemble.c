@@ -173,7 +173,7 @@ enum err disassemble_pe(const struct pe_file *pe, struct disassembly *d, struct 
 		        "this machine's code cannot be disassembled: in PE files only x86 and AArch64 can");
 	if (!machine)
 		return error_set(e, ERR_MISSING,
-		        "this file has code of two machines, and does not tell whose is at this address");
+		        "this file has code for two machines, and does not say which one is at this address");
 	uint64_t end = d->to_function_end && machine == pe->machine ? pe_file_function_end(pe, d->start) : 0;
 	if (end > d->start && end - d->start > wanted)
 		wanted = end - d->start < DISASSEMBLE_MAX ? (size_t)(end - d->start) : DISASSEMBLE_MAX;

@@ -93,7 +93,7 @@ static enum err open_at(struct arm_decoder *d, uint64_t start, struct error *e)
 	uint64_t end;
 	char what = mode_at(d, start, &end);
 	if (!what)
-		return error_set(e, ERR_CORRUPT, "no symbol tells whether this code is A32 or T32");
+		return error_set(e, ERR_CORRUPT, "no symbol says whether this code is A32 or T32");
 	if ((what == 't' && start % 2) || (what != 't' && what != 'd' && start % 4))
 		return error_set(e, ERR_CORRUPT, "the address is not that of an instruction");
 	return open_capstone(d, e);

@@ -25,7 +25,7 @@ struct arm_decoder {
 	bool wide;    /* AArch64 */
 };
 
-/* For code of this section from start, both of elf. ERR_CORRUPT: not little-endian, no symbol tells whether it is A32
+/* For code of this section from start, both of elf. ERR_CORRUPT: not little-endian, no symbol says whether it is A32
  * or T32, or start is between two instructions. Must be closed also after an error. */
 enum err arm_decoder_open(struct arm_decoder *d, Elf *elf, const struct symbol_files *files,
         const struct code_section *section, uint64_t start, struct error *e);

@@ -133,7 +133,7 @@ static enum err read_table(struct go_table *t, struct error *e)
 {
 	struct header h;
 	if (t->version < 16)
-		return error_set(e, ERR_MISSING, "its .gopclntab is of a Go before 1.16");
+		return error_set(e, ERR_MISSING, "its .gopclntab is from Go before 1.16");
 	if (!read_header(t, &h))
 		return error_set(e, ERR_MISSING, "its .gopclntab has a header that points outside of it");
 	t->names = rest_from(t->whole, h.names);

@@ -88,7 +88,7 @@ enum err read_address(const char *text, bool hex, uint64_t *address, struct erro
 	size_t len = strlen(digits), decimal = strspn(digits, "0123456789");
 	if (!len || strspn(digits, "0123456789abcdefABCDEF") != len)
 		return error_set(e, ERR_BAD_REQUEST,
-		        "%.100s: neither an address (0x1f, 31) nor FUNCTION+ADDRESS or MODULE+ADDRESS", text);
+		        "%.100s: not an address (0x1f, 31), FUNCTION+ADDRESS or MODULE+ADDRESS", text);
 	if (prefixed || hex)
 		return convert(text, digits, 16, address, e);
 	if (decimal != len || (len > 1 && *digits == '0'))
@@ -241,7 +241,7 @@ int each_file(const struct verb *v, int argc, char **argv,
         bool (*one)(void *arg, const char *path, bool json, struct error *e), void *arg)
 {
 	bool json = false;
-	const struct option_row rows[] = {{"--json", OPTION_FLAG, &json, 0, 0, "JSON, one object on each line"}};
+	const struct option_row rows[] = {{"--json", OPTION_FLAG, &json, 0, 0, "print JSON, one object per line"}};
 	struct operands operands;
 	int code = options_read_files(v, rows, 1, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)

@@ -46,16 +46,16 @@ struct option_row {
 	{"--api-key ID:KEY", OPTION_TEXT, &(key), 0, 0, "the key, or the line that symbolicated-keys printed"}, \
 	{                                                                                                       \
 		"--api-key-file FILE", OPTION_TEXT, &(key_file), 0, 0,                                          \
-		        "a file with the key; safer, as is SYMBTOOL_API_KEY in the environment"                 \
+		        "a file with the key; safer than --api-key, as is the variable SYMBTOOL_API_KEY"        \
 	}
-#define DEBUG_FILE_ROWS(extract, debuginfod)                                                    \
-	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                         \
-	        "the file with the debug information, for a single executable"},                \
-	        {"--debug-dir DIR", OPTION_TEXT, &(extract).debug_dir, 0, 0,                    \
-	                "where to look for such files, by name and build id (/usr/lib/debug)"}, \
-	{                                                                                       \
-		"--debuginfod URLS", OPTION_TEXT, &(debuginfod), 0, 0,                          \
-		        "servers to ask for missing files (DEBUGINFOD_URLS)"                    \
+#define DEBUG_FILE_ROWS(extract, debuginfod)                                                     \
+	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                          \
+	        "the file with the debug information, for a single executable"},                 \
+	        {"--debug-dir DIR", OPTION_TEXT, &(extract).debug_dir, 0, 0,                     \
+	                "where to look for debug files, by name and build id (/usr/lib/debug)"}, \
+	{                                                                                        \
+		"--debuginfod URLS", OPTION_TEXT, &(debuginfod), 0, 0,                           \
+		        "servers to ask for missing debug files (DEBUGINFOD_URLS)"               \
 	}
 
 /* Values of an option; the caller frees items. Texts point into argv. */

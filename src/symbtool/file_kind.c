@@ -11,9 +11,9 @@
 
 enum { HEAD = 512 };
 
-#define DUMP_SYMS "dump_syms makes a symbol file of it"
+#define DUMP_SYMS "make a symbol file of it with dump_syms"
 #define UNPACK "unpack it first"
-#define NO_FILE "perhaps what a server said instead of sending the file"
+#define NO_FILE "perhaps a server's error message, saved in place of the file"
 
 /* The first row that fits. */
 static const struct kind {
@@ -26,12 +26,12 @@ static const struct kind {
         {"MODULE ", 7, 0, TAKES_SYM | TAKES_TEXT, "a Breakpad symbol file",
                 "symbtool check, push-symbols and symbolicate read it"},
         {"Microsoft C/C++ MSF ", 20, 0, 0, "a PDB file", DUMP_SYMS},
-        {"MZ", 2, 0, 0, "a Windows program", "dump_syms makes a symbol file of its PDB file"},
+        {"MZ", 2, 0, 0, "a Windows program", "make a symbol file of its PDB file with dump_syms"},
         {"\xcf\xfa\xed\xfe", 4, 0, 0, "a Mach-O file", DUMP_SYMS},
         {"\xce\xfa\xed\xfe", 4, 0, 0, "a Mach-O file", DUMP_SYMS},
-        {"\xca\xfe\xba\xbe", 4, 0, 0, "a Mach-O file for several machines, or a Java class", DUMP_SYMS},
+        {"\xca\xfe\xba\xbe", 4, 0, 0, "a universal Mach-O file or a Java class", DUMP_SYMS},
         {"\0asm", 4, 0, 0, "a WebAssembly module", "symbtool cannot read these"},
-        {"MDMP", 4, 0, 0, "a minidump", "symbtool symbolicate --filter reads what minidump-stackwalk prints of it"},
+        {"MDMP", 4, 0, 0, "a minidump", "run minidump-stackwalk; symbtool symbolicate --filter reads its output"},
         {"\x1f\x8b", 2, 0, 0, "a gzip file", UNPACK},
         {"\x28\xb5\x2f\xfd", 4, 0, 0, "a zstd file", UNPACK},
         {"\xfd\x37zXZ", 5, 0, 0, "an xz file", UNPACK},
@@ -75,7 +75,7 @@ static const struct kind *find_kind(const struct head *h)
 {
 	static const struct kind text = {.takes = TAKES_TEXT | TAKES_LINES,
 	        .name = "text without a MODULE line",
-	        .advice = "symbtool symbolicate --filter names stacks in text"};
+	        .advice = "symbtool symbolicate --filter adds names to stacks in text"};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		const struct kind *k = &kinds[i];
 		if (h->len >= k->at + k->len && memcmp(h->bytes + k->at, k->magic, k->len) == 0)

@@ -132,7 +132,7 @@ static void print_guess(const struct text_guess *guess)
 {
 	fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess->line);
 	print_visible_str(stderr, guess->text);
-	fprintf(stderr, "\nsymbtool: %s\nsymbtool: these formats are read: %s\n", guess->missing, text_formats);
+	fprintf(stderr, "\nsymbtool: %s\nsymbtool: known formats: %s\n", guess->missing, text_formats);
 }
 
 /* Why a bare address is not in the program of -e. */
@@ -142,7 +142,7 @@ static const char *why_not_there(const char *program)
 	bool fixed = place && local_place_is_fixed(place);
 	free(place);
 	return fixed ? "none of these addresses is in its code, or their lines name another file"
-	             : "position-independent: where it lies in memory, only a memory map tells";
+	             : "position-independent: only a memory map says where it was loaded";
 }
 
 static void print_tally(const struct filter *f)
@@ -351,7 +351,7 @@ static enum err check_module(const char *text, struct str id, bool is_file, stru
 	if (is_file || is_id(id))
 		return ERR_OK;
 	if (access(id.data, F_OK) == 0)
-		return error_set(e, ERR_BAD_REQUEST, "--module %.150s: a directory, or no regular file", text);
+		return error_set(e, ERR_BAD_REQUEST, "--module %.150s: not a regular file", text);
 	return error_set(e, ERR_BAD_REQUEST,
 	        "--module %.60s: neither a file nor an id. A build id has an even number of hex digits, a debug id 33 "
 	        "to 40, a FileID 32 or 22 letters of base64; symbtool file-id FILE prints them",

@@ -19,11 +19,11 @@ enum {
 static int usage(FILE *out)
 {
 	fputs("Usage: symbtool VERB [OPTION]... ARGUMENT...\n\n"
-	      "Extracts symbols of executables, uploads them, and looks addresses up.\n\n",
+	      "Extracts symbols from executables, uploads them, and looks up addresses.\n\n",
 	        out);
 	for (size_t i = 0; i < VERBS; i++)
 		fprintf(out, "  %-14s %s\n", verbs[i]->name, verbs[i]->summary);
-	fputs("\nsymbtool help VERB explains one of them; symbtool --version prints the version.\n"
+	fputs("\nsymbtool help VERB explains a verb; symbtool --version prints the version.\n"
 	      "Exit codes: 0 success, 1 failure, 2 wrong usage.\n",
 	        out);
 	return out == stdout ? EXIT_DONE : EXIT_USAGE;
@@ -35,7 +35,7 @@ static int help(const char *name)
 	for (size_t i = 0; i < VERBS; i++)
 		if (strcmp(name, verbs[i]->name) == 0)
 			return verbs[i]->run(verbs[i], 1, arguments);
-	complain(name, "unknown verb; symbtool --help lists them");
+	complain(name, "unknown verb; symbtool --help lists all");
 	return EXIT_USAGE;
 }
 

@@ -17,8 +17,10 @@
 static const char usage[] =
         "Usage: symbtool check [--json] FILE...\n"
         "\n"
-        "Reads symbfiles and Breakpad symbol files (gzip and zstd too) and reports what is in them: the error and its\n"
-        "place, or every damaged line with its number. The exit code is 1 if anything is wrong.\n";
+        "Checks symbfiles and Breakpad symbol files (also gzip and zstd). Prints what they contain, the first error "
+        "of\n"
+        "a symbfile with its place, and each damaged line of a symbol file with its number. The exit code is 1 if\n"
+        "anything is wrong.\n";
 
 struct symbfile_counts {
 	uint64_t ranges, pads, lines, frames, bytes;

@@ -23,7 +23,8 @@
 static const char usage[] =
         "Usage: symbtool extract [OPTION]... EXECUTABLE...\n"
         "\n"
-        "Writes the symbols of executables to symbfiles NAME-FILEID.KIND.N-of-N.symbfile, as they would be uploaded.\n";
+        "Writes the symbols of executables to files NAME-FILEID.KIND.N-of-N.symbfile, the parts that push-symbols\n"
+        "would upload.\n";
 
 struct extract {
 	struct cut_options cut;
@@ -144,7 +145,7 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	        {"--threads N", OPTION_NUMBER, &x.threads, 1, 64,
 	                "threads for the extraction (one for each processor)"},
 	        {"--part-size SIZE", OPTION_SIZE, &x.cut.part_size, 1024, 0, "largest size of a part (32M)"},
-	        {"--dry-run", OPTION_FLAG, &x.cut.discard, 0, 0, "write nothing, and report how long it took"},
+	        {"--dry-run", OPTION_FLAG, &x.cut.discard, 0, 0, "write nothing; print sizes and time"},
 	        {"--json", OPTION_FLAG, &x.json, 0, 0, "one object for each executable on standard output"},
 	};
 	struct operands operands;

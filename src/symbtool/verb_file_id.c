@@ -16,8 +16,8 @@
 static const char usage[] =
         "Usage: symbtool file-id [--json] FILE...\n"
         "\n"
-        "Prints the FileID of each executable, in hex and in base64, and its path; below that its other\n"
-        "ids: build id, Go build id, and debug id (as in Breakpad symbol files).\n";
+        "Prints the FileID of each executable in hex and base64, and its path. The next lines have its build id,\n"
+        "Go build id, and debug id (as in Breakpad symbol files), if there are any.\n";
 
 enum { LINE_BYTES = 1 << 20 };
 

@@ -18,13 +18,13 @@
 static const char list_usage[] =
         "Usage: symbtool list [OPTION]... --url URL [ID]...\n"
         "\n"
-        "Lists the uploads of the executables with these FileIDs, build ids or debug ids; without an ID, all\n"
-        "uploads, the newest first. A star marks what answers. The key needs the right read; with an ID, upload\n"
-        "is enough.\n";
+        "Lists the uploads of the executables with these IDs (FileIDs, build ids or debug ids); without an ID, all\n"
+        "uploads, the newest first. A star marks the sets that answer. The key needs the right \"read\"; with an\n"
+        "ID, \"upload\" is enough.\n";
 static const char remove_usage[] =
         "Usage: symbtool remove [OPTION]... --url URL ID...\n"
         "\n"
-        "Removes the uploads of executables, or one set of each. The key needs the right remove.\n";
+        "Removes all uploads of the executables with these IDs, or only one set. The key needs the right \"remove\".\n";
 
 enum { PAGE = 200 };
 
@@ -206,7 +206,7 @@ static int run_list(const struct verb *v, int argc, char **argv)
 	        SERVER_ROWS(a.server),
 	        KEY_ROWS(a.key, a.key_file),
 	        {"--by-size", OPTION_FLAG, &a.by_size, 0, 0, "the largest first"},
-	        {"--uploader NAME", OPTION_TEXT, &a.uploader, 0, 0, "only uploads with this key"},
+	        {"--uploader NAME", OPTION_TEXT, &a.uploader, 0, 0, "only uploads by this key"},
 	        {"--limit N", OPTION_NUMBER, &a.limit, 1, UINT32_MAX, "how many to list at most (50)"},
 	        {"--json", OPTION_FLAG, &a.json, 0, 0, "one object for each set"},
 	};
@@ -217,7 +217,7 @@ static int run_list(const struct verb *v, int argc, char **argv)
 	if (!a.server.url)
 		return complain_usage(v, "--url is missing");
 	if (ids.count && (a.uploader || a.by_size))
-		return complain_usage(v, "--uploader and --by-size do not go with an ID");
+		return complain_usage(v, "--uploader and --by-size cannot be combined with an ID");
 	return each_id(v, &a, &ids, list_one);
 }
 

@@ -30,24 +30,22 @@ static const char usage[] =
         "       symbtool symbolicate [OPTION]... FILE... ADDRESS...\n"
         "       symbtool symbolicate --filter [OPTION]... [FILE]...\n"
         "\n"
-        "Prints function, file and line of addresses, including inlined functions. It asks a server or, without\n"
-        "--url, reads FILE itself: an executable, a Breakpad symbol file, or symbfiles of one executable, all\n"
-        "together.\n"
+        "Prints function, file and line of addresses, including inlined functions. With --url it asks a server;\n"
+        "otherwise it reads FILE: an executable, a Breakpad symbol file, or all symbfiles of one executable.\n"
         "\n"
         "MODULE is an executable, NAME/ID, or an ID: a FileID, a debug id or a build id. With NAME/ID or ID,\n"
-        "addresses count from the start of the image in memory; otherwise they are addresses in the file. An\n"
-        "ADDRESS is 0x and hex digits, or decimal; FUNCTION+ADDRESS counts from a function of the executable, and\n"
+        "addresses count from the start of the image in memory; otherwise they are those of the file. An ADDRESS\n"
+        "is 0x and hex digits, or decimal; FUNCTION+ADDRESS counts from a function of the executable, and\n"
         "MODULE+ADDRESS is in another module. Without an address, or with -, it reads stacks from standard input,\n"
-        "one on each line, with blanks between the addresses; MODULE ADDRESS may stand there too.\n"
+        "one per line: addresses separated by blanks, or MODULE ADDRESS.\n"
         "\n"
-        "With --filter it copies text from files or standard input and adds names wherever it finds frames of\n"
-        "stacks: sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran,\n"
+        "With --filter it copies text from files or standard input, and adds names to the stack frames of\n"
+        "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran,\n"
         "Zig, D, Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js,\n"
         "Python, Rust, glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report,\n"
         "simpleperf, bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine,\n"
         "Unity, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, ClickHouse,\n"
-        "Crashlytics, NAME+0xOFFSET; also behind the prefixes of logs, quoted in mails, in strings of JSON, and\n"
-        "as HTML.\n"
+        "Crashlytics, NAME+0xOFFSET; also after log prefixes, quoted in mails, in JSON strings and in HTML.\n"
         "\n"
         "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
 
@@ -378,7 +376,7 @@ static int run_filter(const struct verb *v, struct symbolicate *s, const struct 
 {
 	struct error e = {0};
 	if (s->json || s->q.return_addresses || s->extract.debug_file)
-		return complain_usage(v, "--filter does not go with --json, --return-addresses or --debug-file");
+		return complain_usage(v, "--filter cannot be combined with --json, --return-addresses or --debug-file");
 	enum err err = filter(s, files, &e);
 	if (e.text[0])
 		complain("", "%s", e.text);
@@ -402,7 +400,7 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 	if (!err)
 		err = answer_stacks(s, e);
 	if (!err && !s->asked && !s->bad_line)
-		err = error_set(e, ERR_BAD_REQUEST, "no address, neither as an argument nor on standard input");
+		err = error_set(e, ERR_BAD_REQUEST, "no address, either as an argument or on standard input");
 	if (s->tally.nameless && !s->json)
 		complain("", "addresses in no function: %" PRIu64, s->tally.nameless);
 	const struct reason_row *row = reason_row(REASON_WRONG_OFFSET);
@@ -430,15 +428,15 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	        {"--retry-time SECONDS", OPTION_NUMBER, &s->retry_time, 0, 86400,
 	                "how long to retry a failing request (30)"},
 	        {"-e, --exe MODULE", OPTION_TEXT, &s->executable, 0, 0,
-	                "the module, as addr2line takes it; with --filter, the program that the text is of"},
+	                "the module, as in addr2line; with --filter, the program that the text comes from"},
 	        {"--filter", OPTION_FLAG, &s->filter, 0, 0, "copy text, adding names"},
 	        {"--module NAME=ID|FILE", OPTION_LIST, &s->modules, 0, 0,
-	                "the build id, debug id, FileID or file of a module in the text; may be repeated"},
+	                "the id (build id, debug id or FileID) or file of a module in the text; may be repeated"},
 	        {"--return-addresses", OPTION_FLAG, &s->q.return_addresses, 0, 0,
-	                "all but a stack's first address are return addresses, looked up one byte lower"},
+	                "look up all but the first address of a stack one byte lower"},
 	        DEBUG_FILE_ROWS(s->extract, s->debuginfod),
 	        {"--hex", OPTION_FLAG, &s->q.hex, 0, 0, "addresses without 0x are hex, as in addr2line and perf"},
-	        {"--json", OPTION_FLAG, &s->json, 0, 0, "the reply of /symbolicate/v5"},
+	        {"--json", OPTION_FLAG, &s->json, 0, 0, "print the reply of /symbolicate/v5"},
 	};
 	struct operands operands;
 	struct error e = {0};
@@ -451,7 +449,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	if (s->filter)
 		return run_filter(v, s, &operands);
 	if (s->modules.count)
-		return complain_usage(v, "--module goes with --filter");
+		return complain_usage(v, "--module needs --filter");
 	enum err err = symbolicate(s, &operands, &e);
 	if (err)
 		complain("", "%s", e.text);

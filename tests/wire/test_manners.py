@@ -111,7 +111,7 @@ def test_a_bad_token_costs_its_line(program):
     text = f"{at:#x}\n{at:#x} zz\n\n  \t\n0x11111111111111111\n{at:#x} {at:#x}"
     done = run("symbolicate", program, "-", stdin=text, code=1)
     assert [re.sub(r"^.*  main .*$", "main", line) for line in done.stdout.splitlines()] == ["main", "", "main", "main"]
-    assert "standard input:2: zz: neither an address" in done.stderr
+    assert "standard input:2: zz: not an address" in done.stderr
     assert "standard input:5: 0x11111111111111111: an address is at most 0xffffffffffffffff" in done.stderr
 
 
