@@ -575,6 +575,54 @@ static void many_are_set_together(void **state)
 	client_close(&c);
 }
 
+/* What a function that is called next finds in its arrays. */
+static __attribute__((noinline)) void dirty_stack(void)
+{
+	volatile char bytes[64 << 10];
+	for (size_t i = 0; i < sizeof bytes; i++)
+		bytes[i] = (char)0xa5;
+}
+
+/* As many servers as there may be, of which only the last one runs. */
+static void the_last_of_most_servers(void **state)
+{
+	(void)state;
+	struct config config = {.memcached_connect_timeout = 5 * SECOND, .memcached_timeout = 5 * SECOND};
+	char names[CONFIG_LIST_MAX][40];
+	struct mc_item items[MC_SET_MAX];
+	struct error e;
+	start(&servers[0], NULL, NULL);
+	config.memcached_item_max = 1 << 20;
+	for (unsigned i = 0; i < CONFIG_LIST_MAX; i++) {
+		snprintf(names[i], sizeof names[i], "/nonexistent/%u", i);
+		config.memcached.items[i] = i < CONFIG_LIST_MAX - 1 ? names[i] : servers[0].name;
+	}
+	config.memcached.count = CONFIG_LIST_MAX;
+	struct client c = {.servers = mc_servers_new(&config, &e)};
+	assert_non_null(c.servers);
+	c.mc = mc_client_new(c.servers);
+	assert_non_null(c.mc);
+	unsigned stored = 0;
+	for (unsigned at = 0; at < 960; at += MC_SET_MAX) {
+		for (unsigned i = 0; i < MC_SET_MAX; i++) {
+			struct mc_key k = key_of(at + i);
+			items[i] = (struct mc_item){.key = k, .len = k.len};
+		}
+		for (unsigned i = 0; i < MC_SET_MAX; i++)
+			items[i].value = items[i].key.text;
+		dirty_stack();
+		mc_set_many(c.mc, items, MC_SET_MAX);
+		for (unsigned i = 0; i < MC_SET_MAX; i++) {
+			assert_true(items[i].status == MC_OK || items[i].status == MC_DOWN);
+			if (items[i].status == MC_OK)
+				check_value(&c, &items[i].key, items[i].key.text);
+			stored += items[i].status == MC_OK;
+		}
+	}
+	assert_in_range(stored, 1, 960 / 8);
+	client_close(&c);
+}
+
 /* A server without room refuses some of many, and the connection goes on. */
 static void some_of_many_are_refused(void **state)
 {
@@ -1352,6 +1400,7 @@ int main(void)
 	        cmocka_unit_test_teardown(out_of_memory_is_not_down, after_each),
 	        cmocka_unit_test_teardown(thousand_keys_over_three_servers, after_each),
 	        cmocka_unit_test_teardown(many_are_set_together, after_each),
+	        cmocka_unit_test_teardown(the_last_of_most_servers, after_each),
 	        cmocka_unit_test_teardown(some_of_many_are_refused, after_each),
 	        cmocka_unit_test_teardown(nonsense_is_not_believed, after_each),
 	        cmocka_unit_test_teardown(long_fetch_is_left, after_each),

@@ -630,6 +630,14 @@ static void test_windbg(void **state)
 	/* a symbol file has the name of the .pdb */
 	expect("MODULE windows x86_64 44E4EC8C2F41492B9369D6B9A059577C2 app.pdb\n02a0f7f8 71ab265b app+0x10\n",
 	        "2 app.pdb app.pdb/44E4EC8C2F41492B9369D6B9A059577C2 0x10 image []\n");
+	/* as long as a name may be */
+	char longest[TEXT_NAME_MAX - 3], text[2 * TEXT_NAME_MAX + 100], found[2 * TEXT_NAME_MAX + 100];
+	memset(longest, 'a', sizeof longest - 1);
+	longest[sizeof longest - 1] = 0;
+	snprintf(text, sizeof text, "MODULE windows x86_64 " DEBUG_ID " %s.pdb\n02a0f7f8 71ab265b %s+0x10\n", longest,
+	        longest);
+	snprintf(found, sizeof found, "2 %s.pdb %s.pdb/" DEBUG_ID " 0x10 image []\n", longest, longest);
+	expect(text, found);
 }
 
 /* gdb */

@@ -386,6 +386,27 @@ static void test_bytes(void **state)
 		}
 }
 
+/* What is kept of a line that has not ended is counted, too. */
+static void test_bytes_of_a_line_in_pieces(void **state)
+{
+	enum { PIECE = 10000, OF_MALLOC = 8 << 10 };
+	char name[PIECE];
+	struct error e;
+	(void)state;
+	memset(name, 'f', sizeof name);
+	alloc_watch();
+	struct symindex *x = symindex_new(str_from(""));
+	assert_non_null(x);
+	struct str start = str_from("MODULE a b 0 c\nFUNC 0 1 0 ");
+	assert_int_equal(symindex_feed(x, (const uint8_t *)start.data, start.len, &e), ERR_OK);
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(symindex_feed(x, (const uint8_t *)name, sizeof name, &e), ERR_OK);
+		assert_in_range(symindex_bytes(x), alloc_held() - OF_MALLOC, alloc_held() + OF_MALLOC);
+	}
+	symindex_free(x);
+	alloc_watched();
+}
+
 /* ---- answers ---- */
 
 /* FUNCs, PUBLICs, lines and INLINEs all over a few addresses, so that all of these can be asked for. */
@@ -912,6 +933,7 @@ int main(void)
 	        cmocka_unit_test(test_sparse_ids),
 	        cmocka_unit_test(test_chunks),
 	        cmocka_unit_test(test_bytes),
+	        cmocka_unit_test(test_bytes_of_a_line_in_pieces),
 	        cmocka_unit_test(test_answers),
 	        cmocka_unit_test(test_large_functions),
 	        cmocka_unit_test(test_vast_functions),
