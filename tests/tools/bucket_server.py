@@ -3,6 +3,10 @@
 """The test bucket: a small threaded HTTP/1.1 server over a directory, which counts its hits and misbehaves when told to.
 
     bucket_server.py DIRECTORY [--port 0] [--gzip-header] [--auth USER:PASSWORD]
+    bucket_server.py --many
+
+With --many each line of standard input is [[ARGUMENT...], LOG], and a process of its own serves as these arguments say; its id is
+printed. All end with standard input.
 
 It listens on 127.0.0.1 and prints one line, `ready http://127.0.0.1:PORT/`. Files are served as they are, from the decoded path;
 with --gzip-header those that hold gzip carry `Content-Encoding: gzip`. SIGTERM ends it. From pytest: BucketServer(directory).start().
@@ -34,6 +38,8 @@ The rule of the longest prefix holds; a rule with the same path replaces it; aft
     etag:VALUE        serves the file with this line ETag
 """
 import argparse
+import contextlib
+import ctypes
 import gzip
 import json
 import os
@@ -45,6 +51,7 @@ import struct
 import sys
 import threading
 import time
+import traceback
 import urllib.parse
 from base64 import b64encode
 from http.server import BaseHTTPRequestHandler
@@ -373,13 +380,39 @@ class BucketServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         return os.path.join(self.directory, *parts)
 
 
-def main():
+def fork(arguments, log):
+    """Starts a server whose output goes to the end of a file; returns the process id."""
+    pid = os.fork()
+    if pid:
+        return pid
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # when this process ends
+    with open(os.devnull, "rb") as nothing, open(log, "ab") as out:
+        for own, other in enumerate((nothing, out, out)):
+            os.dup2(other.fileno(), own)
+    try:
+        serve(arguments)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(0)
+
+
+def serve_many():
+    """Tests start hundreds of servers, and Python takes longer to start than all that most of them do."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # of a terminal: no traceback
+    for line in sys.stdin:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        print(fork(*json.loads(line)), flush=True)
+
+
+def serve(arguments):
     parser = argparse.ArgumentParser(description="A test bucket that misbehaves when told to.")
     parser.add_argument("directory")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--gzip-header", action="store_true")
     parser.add_argument("--auth", metavar="USER:PASSWORD")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     server = BucketServer(args.directory, args.port, args.gzip_header, args.auth)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -391,4 +424,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--many"]:
+        serve_many()
+    else:
+        serve(sys.argv[1:])

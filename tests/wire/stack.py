@@ -12,6 +12,7 @@ import json
 import os
 import random
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -406,6 +407,43 @@ class RawMemcached:
         return out
 
 
+class BucketProcess:
+    """A process that bucket_server.py --many forks, with what Server needs of subprocess.Popen; its exit code is not known."""
+
+    many = None  # the process that forks
+    one_by_one = threading.Lock()
+
+    def __init__(self, arguments, log):
+        self.returncode = None
+        with self.one_by_one:
+            if not self.many or self.many.poll() is not None:
+                command = [sys.executable, BUCKET_SERVER, "--many"]
+                BucketProcess.many = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.many.stdin.write(json.dumps([arguments, log]).encode() + b"\n")
+            self.many.stdin.flush()
+            self.pid = int(self.many.stdout.readline())
+            self.fd = os.pidfd_open(self.pid)  # until the next is asked for it exists, even when it has ended
+
+    def poll(self):
+        if self.returncode is None and select.select([self.fd], [], [], 0)[0]:
+            os.close(self.fd)
+            self.returncode = 0
+        return self.returncode
+
+    def wait(self, timeout=None):
+        if self.poll() is None:
+            if not select.select([self.fd], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("bucket_server.py", timeout)
+        return self.poll()
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            signal.pidfd_send_signal(self.fd, number)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
 class Bucket(Server):
     """The HTTP server over a directory of symbol files, which can be told to misbehave."""
 
@@ -418,7 +456,7 @@ class Bucket(Server):
         flags = ["--gzip-header"] if self.gzip_header else []
         flags += ["--auth", self.auth] if self.auth else []
         flags += ["--port", str(self.port)]
-        self.spawn([sys.executable, BUCKET_SERVER, self.symbols.directory, *flags])
+        self.process = BucketProcess([self.symbols.directory, *flags], self.log)
 
         def announced():
             found = re.search(r"^ready (http://\S+)$", tail(self.log), re.M)
