@@ -199,7 +199,7 @@ static void handle_hangup(struct process *p)
 	struct error e = {ERR_NO_MEMORY, "out of memory"};
 	char names[512] = "";
 	if (reload(p, names, sizeof names, &e))
-		log_event(LOG_LEVEL_ERROR, "reload", "nothing is changed: %s", e.text);
+		log_event(LOG_LEVEL_ERROR, "reload", "nothing changed: %s", e.text);
 	else if (*names)
 		log_event(LOG_LEVEL_WARNING, "reload", "done, but these settings need a restart: %s", names);
 	else
@@ -257,7 +257,7 @@ static enum err enter_sandbox(const struct config *c, struct error *e)
 		return ERR_OK;
 	if (c->seccomp == SANDBOX_ON)
 		return e->code;
-	log_event(LOG_LEVEL_INFO, "start", "no system calls are refused: %s", e->text);
+	log_event(LOG_LEVEL_INFO, "start", "system calls are not filtered: %s", e->text);
 	return ERR_OK;
 }
 
@@ -283,7 +283,7 @@ static int serve(struct process *p)
 	reset_handlers();
 	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", PACKAGE_VERSION, (long)getpid());
 	wait_for_end(p);
-	log_event(LOG_LEVEL_INFO, "stop", "finishing the requests in hand");
+	log_event(LOG_LEVEL_INFO, "stop", "finishing running requests");
 	unsigned cut = front_stop(p->front, p->settings->config.shutdown_timeout);
 	if (cut) {
 		log_event(LOG_LEVEL_WARNING, "stop", "%u requests were cut off", cut);
@@ -312,7 +312,7 @@ static void warn_of_secrets(const struct config *c)
 		if (!c->sources.lines[i] || !config_source_is_secret(c, i))
 			continue;
 		snprintf(text, sizeof text,
-		        "source %s has a password, and everybody on this machine may read the file: chmod 0640",
+		        "source %s has a password, and anyone on this machine can read the file: use chmod 0640",
 		        config_show_source(shown, c, i));
 		log_outcome(LOG_LEVEL_WARNING, "check", text);
 	}
@@ -324,7 +324,7 @@ static int check_and_report(const struct config *c)
 	if (check_settings(c, &e) || auth_load(c->keys_file, &e) || check_machine(c, &e))
 		return complain(&e);
 	warn_of_secrets(c);
-	log_outcome(LOG_LEVEL_INFO, "check", "the configuration is good");
+	log_outcome(LOG_LEVEL_INFO, "check", "the settings are valid");
 	return EXIT_SUCCESS;
 }
 

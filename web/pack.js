@@ -7,7 +7,7 @@ async function through(stream, bytes, max) {
 	for await (const chunk of new Blob([bytes]).stream().pipeThrough(stream)) {
 		size += chunk.length;
 		if (size > max)
-			throw new Error("it unpacks to more than is read");
+			throw new Error("it unpacks to more than this page reads");
 		out.push(chunk);
 	}
 	return new Uint8Array(await new Blob(out).arrayBuffer());

@@ -117,7 +117,7 @@ static enum err read_question(struct exchange *x, struct asm_request *r, struct 
 	if (r->debug_id.len > 0 && build_id_question_parse(&r->question, r->debug_id))
 		return ERR_OK;
 	return error_set(e, ERR_BAD_REQUEST,
-	        "neither codeId nor debugId leads to a build id, and no symbols in a cache tell the code id");
+	        "neither codeId nor debugId gives a build id, and no cached symbols give the code id");
 }
 
 static enum err read_object(struct arena *arena, const json_t *object, struct asm_request *r, struct error *e)

@@ -22,7 +22,7 @@ enum { AROUND = 80 };           /* bytes of a reply around the names of a frame,
 static void inquiry_resumed(struct exchange *x);
 
 static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
-static const char late[] = "symbols did not arrive in time; what has arrived is kept: try again";
+static const char late[] = "symbols did not arrive in time; those that did are kept: try again";
 
 static void release_inquiry(struct inquiry *s)
 {

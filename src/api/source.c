@@ -96,7 +96,7 @@ static enum err get_source(struct inquiry *s, struct source_request *r, struct b
 	if (r->error.code)
 		return error_set(e, r->error.code, "%s", r->error.text);
 	if (!s->exchange->config->source_code.count)
-		return error_set(e, ERR_MISSING, "the server gives no source code");
+		return error_set(e, ERR_MISSING, "this server gives out no source code (source_code is not set)");
 	if (!names_file(s->symbol_of[0], r->file))
 		return error_set(e, ERR_MISSING, "the symbols of the module do not name this file at this offset");
 	return elf_code_source(services_code(), &r->id, r->file, text, e);

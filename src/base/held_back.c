@@ -22,7 +22,6 @@ void held_back_note(struct client_key client, uint64_t count, unsigned prefix)
 	if ((before && now - before < interval) || !atomic_compare_exchange_strong(&told, &before, now))
 		return;
 	log_event(LOG_LEVEL_WARNING, "client held back",
-	        "%s, the last of %llu requests that waited or were refused only because their client holds much "
-	        "already",
+	        "%s: the last of %llu requests that waited or were refused because their client has many others",
 	        client_key_text(text, client, prefix), (unsigned long long)atomic_exchange(&untold, 0));
 }

@@ -57,7 +57,7 @@ static enum err check_mode(int fd, struct error *e)
 	if (!S_ISREG(st.st_mode))
 		return error_set(e, ERR_CONFIG, "not a regular file");
 	if (st.st_mode & S_IRWXO)
-		return error_set(e, ERR_CONFIG, "everybody may access this file: use chmod o=");
+		return error_set(e, ERR_CONFIG, "anyone can access this file: use chmod o=");
 	return ERR_OK;
 }
 

@@ -28,14 +28,14 @@
 	X(CACHE_FRAME_PROCESS, counter, "symbolicated_cache_lookups_total", "what=\"frame\",level=\"process\"", "")   \
 	X(CACHE_FRAME_NONE, counter, "symbolicated_cache_lookups_total", "what=\"frame\",level=\"none\"", "")         \
 	X(LOOKUPS_SHARED, counter, "symbolicated_lookups_shared_total", "",                                           \
-	        "Lookups of large requests that other workers did, which were idle.")                                 \
+	        "Lookups of large requests that idle workers did.")                                                   \
 	X(PAGES_INVALID, counter, "symbolicated_pages_invalid_total", "",                                             \
 	        "Values from memcached that failed a check and were taken as missing.")                               \
 	X(PAGES_RELOADED, counter, "symbolicated_page_reloads_total", "",                                             \
 	        "Modules loaded again because memcached had lost a page.")                                            \
 	X(PAGES_STORED, counter, "symbolicated_pages_stored_total", "", "Pages and roots written to memcached.")      \
 	X(STORES_FAILED, counter, "symbolicated_stores_failed_total", "",                                             \
-	        "Maps whose storing in memcached was given up.")                                                      \
+	        "Maps that could not be stored in memcached.")                                                        \
 	X(MEMCACHED_ERRORS, counter, "symbolicated_memcached_errors_total", "",                                       \
 	        "Calls to memcached that failed or timed out.")                                                       \
 	X(MEMCACHED_BREAKER_OPEN, counter, "symbolicated_memcached_breaker_open_total", "",                           \
@@ -52,7 +52,7 @@
 	X(PARSE_DAMAGED_LINES, counter, "symbolicated_damaged_lines_total", "",                                       \
 	        "Lines of symbol files that were skipped as damaged.")                                                \
 	X(SYMBFILE_PARTS_MISSING, counter, "symbolicated_symbfile_parts_missing_total", "",                           \
-	        "Parts that were not uploaded of sets that were loaded.")                                             \
+	        "Parts that loaded sets lacked.")                                                                     \
 	X(UPLOADS_STORED, counter, "symbolicated_uploads_total", "outcome=\"stored\"",                                \
 	        "Parts of symbfiles that were uploaded, by outcome.")                                                 \
 	X(UPLOADS_REFUSED, counter, "symbolicated_uploads_total", "outcome=\"refused\"", "")                          \
@@ -80,7 +80,7 @@
 	X(HELD_UP_SHARE, gauge, "symbolicated_requests_held_up", "by=\"share\"", "")                                  \
 	X(HELD_UP_HOSTS, gauge, "symbolicated_requests_held_up", "by=\"other_host\"", "")                             \
 	X(HELD_BACK, counter, "symbolicated_held_back_total", "",                                                     \
-	        "Requests that had to wait, or were refused, only because their client held much already.")           \
+	        "Requests that waited or were refused because their client has many others.")                         \
 	X(CACHE_BYTES, gauge, "symbolicated_cache_bytes", "", "Bytes of maps held in the process's cache.")           \
 	X(CACHE_MAPS, gauge, "symbolicated_cache_maps", "", "Maps held in the process's cache.")                      \
 	X(CACHE_EVICTED, counter, "symbolicated_cache_evicted_bytes_total", "",                                       \

@@ -72,7 +72,7 @@ static enum err judge(const struct bucket_result *r, const struct elf_source_rep
 		return error_set(e, ERR_CORRUPT, "%s", r->text);
 	default:
 		return error_set(e, report->error.code == ERR_NO_MEMORY ? ERR_NO_MEMORY : ERR_UNAVAILABLE,
-		        "a source cannot be read at present; try again");
+		        "a source cannot be read right now; try again");
 	}
 }
 
@@ -99,7 +99,7 @@ static struct bucket_client *enter(const struct elf_code *code, atomic_uint *ask
 	struct bucket_client *client = NULL;
 	permit_give(); /* it waits for transfers and the helper */
 	if (atomic_fetch_add(asking, 1) >= code->config->executables_parallel)
-		error_set(e, ERR_UNAVAILABLE, "too many ask for code at a time; try again");
+		error_set(e, ERR_UNAVAILABLE, "too many requests for code at a time; try again");
 	else if (!(client = bucket_client_new(code->buckets)))
 		no_memory(e);
 	return client;
@@ -115,7 +115,7 @@ enum err elf_code_get(struct elf_code *code, const struct build_id_question *que
         const struct code_sink *sink, uint64_t *size, struct error *e)
 {
 	if (!code->sources.extractors)
-		return error_set(e, ERR_MISSING, "the server has no source of executables");
+		return error_set(e, ERR_MISSING, "this server has no source of executables");
 	struct elf_source_report report = {.code_size = 0};
 	struct bucket_client *client = enter(code, &code->asking, e);
 	enum err err = client ? ask_sources(code, client, question, range, sink, &report, e) : e->code;

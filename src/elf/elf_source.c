@@ -307,7 +307,7 @@ static void load_debug_id(struct elf_load *l, const struct build_id_question *qu
 	else if (err)
 		tell_missing(l, "a source needs the whole build id; a debug id is only a part of it");
 	else if (s.several)
-		tell_missing(l, "several build ids begin like this debug id: give the whole build id");
+		tell_missing(l, "several build ids begin with this debug id: give the whole build id");
 	else if (s.found.len > 0)
 		load_whole(l, &s.found, question);
 }

@@ -242,7 +242,7 @@ static enum err read_file(int fd, struct buffer *out, struct error *e)
 		out->len += n > 0 ? (size_t)n : 0;
 	}
 	if (n < 0)
-		return error_set(e, ERR_UNAVAILABLE, "the file cannot be read at present; try again");
+		return error_set(e, ERR_UNAVAILABLE, "the file cannot be read right now; try again");
 	return n == 0 ? ERR_OK : no_memory(e);
 }
 
@@ -421,6 +421,6 @@ enum err source_code_get(const struct source_code *s, struct bucket_client *clie
 			err = from_folder(item, path, out, e);
 	}
 	if (!err && memchr(out->data ? (const char *)out->data : "", 0, out->len))
-		err = error_set(e, ERR_CORRUPT, "the file is no text");
+		err = error_set(e, ERR_CORRUPT, "the file is not text");
 	return err;
 }

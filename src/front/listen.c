@@ -43,7 +43,7 @@ static enum err check_address(const struct config *c, const struct sockaddr_stor
 	if (address->ss_family == AF_UNIX || c->listen_tcp_anywhere || is_loopback(address))
 		return ERR_OK;
 	return error_set(e, ERR_CONFIG,
-	        "listen: a TCP address that is not loopback is refused: anyone who can connect can abort the process "
+	        "listen: a TCP address that is not loopback is refused: anyone who can connect can crash the process "
 	        "(set "
 	        "listen_tcp_anywhere to allow it)");
 }

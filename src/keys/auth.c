@@ -155,7 +155,7 @@ static enum err check_mode(FILE *in, struct error *e)
 	if (fstat(fileno(in), &st) != 0)
 		return error_set(e, ERR_CONFIG, "%s", strerror(errno));
 	if (st.st_mode & S_IWOTH)
-		return error_set(e, ERR_CONFIG, "everybody may write this file");
+		return error_set(e, ERR_CONFIG, "anyone can write this file: use chmod o-w");
 	return ERR_OK;
 }
 

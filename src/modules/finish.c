@@ -51,7 +51,7 @@ static const char *why_over(struct finishers *all, struct module *m, const struc
 	const char *why = NULL;
 	pthread_mutex_lock(&all->loads->lock);
 	if (all->loads->context->stopping)
-		why = "the process ends";
+		why = "the process is stopping";
 	else if (l ? l->lease.stale : !module_is_cached(m))
 		why = invalidated;
 	else if (l && l->lease.lost)

@@ -430,8 +430,8 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 		told = forget_module(m, &wants[i].own.hash) && told;
 	if (!told)
 		return error_set(e, ERR_UNAVAILABLE,
-		        "forgotten in this process, but memcached does not answer: other processes and hosts may go on "
-		        "with the old file; try again");
+		        "invalidated in this process, but memcached does not answer: other processes and hosts may "
+		        "keep using the old file; try again");
 	return ERR_OK;
 }
 

@@ -138,8 +138,8 @@ static void tell_held_up(struct loads *ls, int64_t now, int64_t *none_at, int64_
 	if (now - *none_at <= HELD_UP_SECONDS * SECOND || !is_due(told, now, MINUTE))
 		return;
 	log_event(LOG_LEVEL_WARNING, "loads held up",
-	        "for %u s and longer requests wait: %lld for memory, %lld for places, %lld for transfers, %lld for a "
-	        "larger share, %lld for other hosts; %llu of %llu MB are taken",
+	        "requests have waited %u s or longer: %lld for memory, %lld for places, %lld for transfers, %lld for a "
+	        "larger share, %lld for other hosts; %llu of %llu MB are in use",
 	        HELD_UP_SECONDS, (long long)metric_get(M_HELD_UP_MEMORY), (long long)metric_get(M_HELD_UP_PLACES),
 	        (long long)metric_get(M_HELD_UP_TRANSFERS), (long long)metric_get(M_HELD_UP_SHARE),
 	        (long long)metric_get(M_HELD_UP_HOSTS), (unsigned long long)account_used() >> 20,

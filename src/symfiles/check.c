@@ -71,7 +71,7 @@ static enum err check_module(struct symfile_check *k, struct line l, struct erro
 {
 	struct str id;
 	if (!line_read_module(l, &id))
-		return error_set(e, ERR_BAD_REQUEST, "line 1 is no MODULE line");
+		return error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line");
 	if (id.len != k->id.len || strncasecmp(id.data, k->id.data, id.len) != 0)
 		return error_set(e, ERR_BAD_REQUEST, "line 1: the id is %.*s instead of %.*s",
 		        (int)(id.len < 80 ? id.len : 80), id.data, (int)(k->id.len < 80 ? k->id.len : 80), k->id.data);
@@ -156,7 +156,7 @@ static enum err take_text(struct symfile_check *k, const uint8_t *data, size_t l
 		keep(k, rest, (size_t)(data + len - rest));
 	/* what begins otherwise need not be read to its end */
 	if (!err && !k->seen_module && k->kept_len >= 6 && memcmp(k->kept, "MODULE", 6) != 0)
-		err = error_set(e, ERR_BAD_REQUEST, "line 1 is no MODULE line");
+		err = error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line");
 	return err;
 }
 

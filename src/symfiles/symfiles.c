@@ -171,7 +171,7 @@ enum err symfiles_find_code(
         struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e)
 {
 	if (!s->store)
-		return error_set(e, ERR_MISSING, "no symbol files are uploaded to this server");
+		return error_set(e, ERR_MISSING, "this server has no uploaded symbol files (sym_store is not set)");
 	struct bucket_client *place = take_place(s, e);
 	if (!place)
 		return e->code;

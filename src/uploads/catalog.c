@@ -164,7 +164,7 @@ enum err symbfile_catalog(struct store_client *client, const struct catalog_quer
 	c->sets = calloc(c->max, sizeof *c->sets);
 	enum err err = c->sets ? ERR_OK : no_memory(e);
 	if (!err && q->after && !parse_cursor(c, str_from(q->after)))
-		err = error_set(e, ERR_BAD_REQUEST, "after is not the next of an earlier page");
+		err = error_set(e, ERR_BAD_REQUEST, "after is not the value of next from an earlier page");
 	if (!err)
 		err = store_list(client, STORE_FOLDER, on_object, c, NULL, e);
 	if (!err) {

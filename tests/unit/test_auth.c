@@ -230,7 +230,7 @@ static void bad_files_leave_the_old_keys(void **state)
 	write_file("");
 	assert_int_equal(chmod(path, 0602), 0);
 	assert_int_equal(auth_load(path, &e), ERR_CONFIG);
-	assert_non_null(strstr(e.text, "everybody may write"));
+	assert_non_null(strstr(e.text, "anyone can write"));
 	assert_int_equal(auth_load("/nonexistent/keys", &e), ERR_CONFIG);
 	assert_int_equal(auth_load(folder, &e), ERR_CONFIG);
 	assert_int_equal(check_pair("both", m.both, RIGHT_UPLOAD), ERR_OK);

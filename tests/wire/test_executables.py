@@ -351,7 +351,7 @@ def test_two_build_ids_that_begin_alike_are_not_guessed(tree, tmp_path):
     with over(tmp_path) as s:
         assert named(s, guid(tree.id) + "0", tree.offsets[:1]) == [NOTHING]
         told = s.client.v5(job([["prog", guid(tree.id) + "0"]], [[0, 1]]), Debug="1")["debug"]["unnamed"]["modules"]
-        assert list(told.values()) == ["not found: several build ids begin like this debug id: give the whole build id"]
+        assert list(told.values()) == ["not found: several build ids begin with this debug id: give the whole build id"]
         assert named(s, tree.id, tree.offsets) == tree.whole
 
 
@@ -640,7 +640,7 @@ def test_assembly_of_what_is_no_request(served):
 
 def test_assembly_without_a_source_of_executables(tree):
     with Stack() as s:
-        assert asm(s, tree.id, 0x1000, 16) == {"error": "the server has no source of executables"}
+        assert asm(s, tree.id, 0x1000, 16) == {"error": "this server has no source of executables"}
 
 
 def test_assembly_needs_the_executable(tree, tmp_path):
@@ -907,7 +907,7 @@ def test_assembly_of_windows_programs_by_the_debug_id(tmp_path):
         put_symbols(tmp_path / "symbols", "prog.pdb", ids[age], info, program.start)
     with Stack(bucket=False, daemons=2, config={"source": [f"elf+file://{tmp_path}/store", f"file://{tmp_path}/symbols"]}) as s:
         right = program.ask(s, debugName=None, debugId=None)
-        unknown = "neither codeId nor debugId leads to a build id, and no symbols in a cache tell the code id"
+        unknown = "neither codeId nor debugId gives a build id, and no cached symbols give the code id"
         for age in infos:
             assert program.ask(s, codeId=None, debugId=ids[age]) == {"error": unknown}
             assert s.client.frames(["prog.pdb", ids[age]], [program.start])[0]["function"] == "f"
@@ -939,10 +939,10 @@ def test_assembly_by_a_debug_id_of_which_the_symbols_know_the_rest(tree, tmp_pat
     with Stack(bucket=False, config={"source": [f"elf+file://{tmp_path}", f"file://{tmp_path}/symbols"]}) as s:
         right = asm(s, tree.id, offset, size)
         for name in "prog", "liar":
-            assert "several build ids begin like this" in asm(s, tree.id, offset, size, codeId=None, debugName=name)["error"]
+            assert "several build ids begin with this" in asm(s, tree.id, offset, size, codeId=None, debugName=name)["error"]
             s.client.frames([name, debug_id], [offset])
         assert asm(s, tree.id, offset, size, codeId=None)["instructions"] == right["instructions"]
-        assert "several build ids begin like this" in asm(s, tree.id, offset, size, codeId=None, debugName="liar")["error"]
+        assert "several build ids begin with this" in asm(s, tree.id, offset, size, codeId=None, debugName="liar")["error"]
 
 
 @pytest.mark.in_turn
@@ -1013,7 +1013,7 @@ def test_source_code_that_the_symbols_do_not_name_is_not_given(tree, with_source
 
 def test_source_code_is_given_only_if_the_settings_say_so(tree, served):
     offset, file = place_in(tree)
-    assert source(served, file, offset, build_id=tree.id) == {"error": "the server gives no source code"}
+    assert source(served, file, offset, build_id=tree.id) == {"error": "this server gives out no source code (source_code is not set)"}
 
 
 def open_below(folder, pid):

@@ -599,7 +599,7 @@ def test_what_is_said_at_start_is_json(tmp_path):
     """Like every other line of the log, so that one parser reads all of them."""
     good = write_config(tmp_path)
     for arguments, level, word in (
-        (["--check-config", "--config", good], "info", "the configuration is good"),
+        (["--check-config", "--config", good], "info", "the settings are valid"),
         (["--check-config", "--config", good, "--codec", "rot13"], "error", "rot13"),
         (["--no-such-flag"], "error", "no-such-flag"),
         (["--config", good, "--listen", str(tmp_path / "nothing" / "here.sock")], "error", "here.sock"),
@@ -627,7 +627,7 @@ def test_a_settings_file_with_a_password_that_others_may_read(tmp_path, source, 
     path.chmod(mode)
     done = run_daemon("--check-config", "--config", str(path), "--listen", str(tmp_path / "here.sock"))
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert done.returncode == 0 and lines[-1]["text"] == "the configuration is good"
+    assert done.returncode == 0 and lines[-1]["text"] == "the settings are valid"
     assert [line["level"] for line in lines] == ["warning"] * warned + ["info"]
     assert "secret" not in done.stderr
     assert not warned or "symbols.example.org" in lines[0]["text"] and "(line 1)" in lines[0]["text"]

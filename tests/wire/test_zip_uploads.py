@@ -247,7 +247,7 @@ HOSTILE = {
     "a bomb": (lambda: zip_of({MEMBER: GOOD + b"\n" * 100_000_000}), f"{MEMBER}: the ZIP unpacks to far more"),
     "a bomb of members": (lambda: zip_of({path_of(f"b{i}.so")[1:]: text_of(f"b{i}.so", "PUBLIC 1 0 a\n" * 1_000_000) for i in range(15)}), "far more"),
     "100,000 members": (lambda: zip_of({f"{i}-symbols.txt": b"" for i in range(100_000)}, zipfile.ZIP_STORED), "more than 20000 members"),
-    "a bad file at the end": (lambda: zip_of({**AFTER, MEMBER: b"no symbol file"}), f"{MEMBER}: line 1 is no MODULE line"),
+    "a bad file at the end": (lambda: zip_of({**AFTER, MEMBER: b"no symbol file"}), f"{MEMBER}: line 1 is not a MODULE line"),
     "another id": (lambda: zip_of({**AFTER, MEMBER: text_of(NAME, ident="A" * 33)}), f"{MEMBER}: line 1: the id is"),
     "no symbols": (lambda: zip_of({**AFTER, MEMBER: module_line(NAME, debug_id(NAME))}), f"{MEMBER}: the file has neither"),
 }
