@@ -851,7 +851,7 @@ def test_windows_programs_with_code_of_two_machines(tmp_path):
         assert got["arch"] == "aarch64" and [i[1].split()[0] for i in got["instructions"]] == ["add"] * 7 + ["ret"]
         got = program.ask(s, startAddress=hex(at + 32), size="0x30")
         assert got["arch"] == "x86_64" and [i[1] for i in got["instructions"]] == ["mov rax, rcx", "ud2", "ret"]
-        assert "code of two machines" in program.ask(s, startAddress=hex(at + 38), size="0x10")["error"]
+        assert "code for two machines" in program.ask(s, startAddress=hex(at + 38), size="0x10")["error"]
 
 
 @pytest.mark.in_turn
@@ -1022,7 +1022,7 @@ def open_below(folder, pid):
 
 
 @pytest.mark.in_turn
-@pytest.mark.parametrize("what, word", [("whole", None), ("link", "no such file"), ("folder", "no such file"), ("nul", "no text"), ("large", "larger than 4 MiB"), ("gone", "no such file")])
+@pytest.mark.parametrize("what, word", [("whole", None), ("link", "no such file"), ("folder", "no such file"), ("nul", "not text"), ("large", "larger than 4 MiB"), ("gone", "no such file")])
 def test_files_of_source_code_that_are_not_given(tree, tmp_path, what, word):
     offset, file = place_in(tree)
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
@@ -1187,7 +1187,7 @@ def test_repositories_that_fail(tmp_path, servers):
     r.put(f"main/raw-file/{REVISION}/bomb.c", gzip.compress(b"x" * (200 << 20), 1))
     for name, mode in {"redirect": f"redirect:{other.url}", "down": "status:500", "cut": "cut:100"}.items():
         r.web.control(mode, f"main/raw-file/{REVISION}/{name}.c")
-    words = {"redirect": "cannot be fetched", "down": "cannot be fetched", "nul": "no text", "large": "larger than 4 MiB", "bomb": "larger than 4 MiB", "gone": "no such file", "cut": "cannot be fetched"}
+    words = {"redirect": "cannot be fetched", "down": "cannot be fetched", "nul": "not text", "large": "larger than 4 MiB", "bomb": "larger than 4 MiB", "gone": "no such file", "cut": "cannot be fetched"}
     for name, word in words.items():
         assert word in r.ask(files[name])["error"], name
     assert r.ask(files["whole"])["source"] == "x" * (4 << 20)
