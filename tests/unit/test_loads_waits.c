@@ -89,6 +89,27 @@ static int end(void **state)
 	return 0;
 }
 
+/* What a load gives a request stays until the request lets it go. */
+static void test_what_a_request_has_is_held(void **state)
+{
+	struct module_want w = {0};
+	struct load_wait wait = {.deadline = INT64_MAX};
+	struct offmap *map = calloc(1, sizeof *map);
+	(void)state;
+	assert_non_null(map);
+	assert_true(module_want_init(&w, LOOKUP_COVERING, str_from("a"), str_from("AB0")));
+	struct load l = {.module = module_new(&w.own.hash, map)};
+	assert_non_null(l.module);
+	give_result(&loads, &l, &wait, &w);
+	assert_int_equal(w.state, WANT_FOUND);
+	assert_int_equal(wait.held, 1);
+	assert_int_equal(l.module->holds, 1);
+	module_want_release(&w);
+	assert_int_equal(wait.held, 0);
+	assert_int_equal(l.module->holds, 0);
+	module_unref(l.module);
+}
+
 static struct load_wait *new_wait(bool (*gone)(const struct load_wait *w))
 {
 	struct load_wait *w = calloc(1, sizeof *w);
@@ -201,6 +222,7 @@ static void test_a_request_that_waits_again_has_one_share(void **state)
 	w.state = WANT_LOAD;
 	wait.deadline = INT64_MAX;
 	assert_int_equal(loads_get(&loads, &wait, &w, 1), LOAD_WAIT);
+	assert_int_equal(metric_get(M_HELD_BACK), 0); /* it waits for nothing that its client holds */
 	loads_leave(&loads, &wait);
 	for (unsigned i = 0; i < SHARE_CHAINS; i++)
 		assert_true(LIST_EMPTY(&loads.shares[i]));
@@ -210,6 +232,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_each_load_ends_the_wants_of_its_own),
+	        cmocka_unit_test_setup_teardown(test_what_a_request_has_is_held, begin, end),
 	        cmocka_unit_test_setup_teardown(
 	                test_a_wait_ends_at_its_deadline_or_when_its_client_is_gone, begin, end),
 	        cmocka_unit_test_setup_teardown(test_each_wait_that_is_over_is_told_once, begin, end),
