@@ -502,6 +502,19 @@ def test_limits(tree, tmp_path):
         assert '"reason":"too large"' in why(s, tree.id)
 
 
+@pytest.mark.slow
+def test_names_that_take_too_much_memory(tree, tmp_path):
+    """2 MB of them."""
+    source, program = tmp_path / "names.c", str(tmp_path / "names.so")
+    source.write_text("".join(f"void f{i}_{'x' * 1000}(void) {{}}\n" for i in range(2000)))
+    subprocess.run(["gcc", "-shared", "-O0", "-Wl,--build-id=sha1", "-o", program, source], check=True)
+    ident = build_id_of(program)
+    tree.put(tmp_path, paths(ident)[0], tree.bytes(program))
+    with over(tmp_path, load_memory_max="1M") as s:
+        assert '"reason":"too large"' in why(s, ident)
+        assert any(line["event"] == "too large" and "load_memory_max 1 MB" in line["text"] for line in s.daemon.log_lines())
+
+
 def test_a_folder_that_cannot_be_written_to_is_temporary(tree, tmp_path):
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
     with over(tmp_path, executable_folder="/nowhere/at/all") as s:
