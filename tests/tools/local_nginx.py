@@ -89,6 +89,15 @@ def certificate():
         return found
 
 
+@functools.cache
+def page():
+    """A copy of the page that nginx's workers can read wherever the checkout lies: one for all that this process starts."""
+    folder = tempfile.TemporaryDirectory(prefix="sym-web-")
+    shutil.copytree(os.path.join(ROOT, "web"), folder.name, dirs_exist_ok=True)
+    os.chmod(folder.name, 0o755)
+    return folder
+
+
 def write_certificate(directory):
     for name, text in certificate().items():
         # a key, which openssl leaves to its owner
@@ -105,9 +114,7 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
     for name in os.listdir(source):
         if name.endswith(".conf"):
             shutil.copyfile(os.path.join(source, name), os.path.join(directory, name))
-    # Beside them, so that nginx's workers can read the page wherever the checkout lies.
-    shutil.copytree(os.path.join(ROOT, "web"), os.path.join(directory, "web"), dirs_exist_ok=True)
-    changes = [("symbolicated-server.conf", re.escape(WEB), os.path.join(directory, "web/")), *changes]
+    changes = [("symbolicated-server.conf", re.escape(WEB), os.path.join(page().name, "")), *changes]
     for name, pattern, replacement in changes:
         path = os.path.join(directory, name)
         with open(path, **AS_BYTES) as f:
