@@ -241,7 +241,7 @@ static char *reply_text(const struct zip_upload *u)
 void sym_zip_handle(struct exchange *x)
 {
 	struct error e;
-	struct zip_upload u = {.x = x, .fd = -1, .ignored = json_array()};
+	struct zip_upload u = {.x = x, .ignored = json_array()};
 	enum err err = u.ignored ? upload(&u, &e) : no_memory(&e);
 	char *text = err ? NULL : reply_text(&u);
 	if (!err && !text)

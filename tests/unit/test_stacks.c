@@ -285,19 +285,22 @@ static void test_fixed_addresses(void **state)
 	                           " 1# 0x0000000000401674 in ./b\n"
 	                           "      #01 pc 0000000000401675  <anonymous:7f0000000000>\n"
 	                           "#2  0x0000000000401676 n/a (n/a + 0x0)\n"
-	                           "#1  0x0000000000401677 - /opt/b\n";
+	                           "#1  0x0000000000401677 - /opt/b\n"
+	                           "#3  0x401678 in ???\n";
 	static const char map[] = "00500000-00501000 r-xp 00000000 fe:00 1234 /opt/other\n";
 	static const struct {
 		const char *program, *before, *expected;
 	} cases[] = {
-	        {NULL, "", "1 no module\n2 no module\n3 no module\n4 no module\n5 no module\n6 no module\n"},
+	        {NULL, "",
+	                "1 no module\n2 no module\n3 no module\n4 no module\n5 no module\n6 no module\n7 no module\n"},
 	        {"", "",
 	                "1 no module\n2 /opt/b b/ 0x401673 fixed\n3 ./b b/ 0x401673 fixed\n4 no module\n"
-	                "5 no module\n6 /opt/b b/ 0x401676 fixed\n"},
+	                "5 no module\n6 /opt/b b/ 0x401676 fixed\n7 no module\n"},
 	        {"/a", "",
 	                "1 /a a/ 0x401671 fixed\n2 /opt/b b/ 0x401673 fixed\n3 ./b b/ 0x401673 fixed\n4 no module\n"
-	                "5 /a a/ 0x401675 fixed\n6 /opt/b b/ 0x401676 fixed\n"},
-	        {"/a", map, "2 no module\n3 no module\n4 no module\n5 no module\n6 no module\n7 no module\n"},
+	                "5 /a a/ 0x401675 fixed\n6 /opt/b b/ 0x401676 fixed\n7 /a a/ 0x401678 fixed\n"},
+	        {"/a", map,
+	                "2 no module\n3 no module\n4 no module\n5 no module\n6 no module\n7 no module\n8 no module\n"},
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
