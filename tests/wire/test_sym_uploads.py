@@ -139,17 +139,17 @@ def test_tries_come_after_all_sources(store):
 
 TEXT = text_of("bad.so")
 BAD = {
-    "empty": (b"", "no MODULE line"),
-    "text": (b"hello\n", "no MODULE line"),
+    "empty": (b"", "line 1 is not a MODULE line"),
+    "text": (b"hello\n", "line 1 is not a MODULE line"),
     "another id": (text_of("bad.so", ident="A" * 33), "line 1: the id is"),
     "no symbol": (text_of("bad.so", "FILE 0 a.c\nFUNC 1000\n"), "neither a readable FUNC"),
     "cut gzip": (gzip.compress(TEXT)[:-5], "gzip ends early"),
     "bad gzip": (gzip.compress(TEXT)[:-8] + b"12345678", "bad gzip"),
     "cut zstd": (zstd(TEXT)[:-5], "zstd ends early"),
     "bad zstd": (zstd(TEXT) + b"junk", "bad zstd"),
-    "a page of HTML": (b"<!DOCTYPE html>" + b"x" * 100_000, "no MODULE line"),
-    "gzip in gzip": (gzip.compress(gzip.compress(TEXT)), "no MODULE line"),
-    "binary": (b"MODULE\0\xff" * 1000, "no MODULE line"),
+    "a page of HTML": (b"<!DOCTYPE html>" + b"x" * 100_000, "line 1 is not a MODULE line"),
+    "gzip in gzip": (gzip.compress(gzip.compress(TEXT)), "line 1 is not a MODULE line"),
+    "binary": (b"MODULE\0\xff" * 1000, "line 1 is not a MODULE line"),
 }
 
 
