@@ -392,6 +392,26 @@ static void test_memory_of_a_map_that_is_built(void **state)
 	print_message("\n");
 }
 
+static void test_entries_of_the_same_line_take_no_room(void **state)
+{
+	enum { ENTRIES = 100000 };
+	static struct symbfile_line lines[ENTRIES];
+	const struct symbfile_range r = {
+	        .va = 0x1000, .length = ENTRIES, .func = str_from("f"), .lines = lines, .line_count = ENTRIES};
+	(void)state;
+	for (uint32_t i = 0; i < ENTRIES; i++)
+		lines[i] = (struct symbfile_line){i, 7};
+	alloc_watch();
+	struct symbfile_map *m = symbfile_map_new(&plain_options);
+	assert_non_null(m);
+	struct symbfile_sink sink = symbfile_map_sink(m);
+	assert_int_equal(sink.range(sink.arg, &r, NULL), ERR_OK);
+	size_t held = alloc_held();
+	symbfile_map_free(m);
+	alloc_watched();
+	assert_in_range(held, 1, ENTRIES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -404,6 +424,7 @@ int main(void)
 	        cmocka_unit_test(test_reading_of_strings_is_bounded),
 	        cmocka_unit_test(test_every_allocation_may_fail),
 	        cmocka_unit_test(test_memory_of_a_map_that_is_built),
+	        cmocka_unit_test(test_entries_of_the_same_line_take_no_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

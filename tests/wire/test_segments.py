@@ -184,7 +184,7 @@ def test_what_is_not_known_is_a_reason_and_not_a_guess(one, segments, expected):
     headers = {"BuildID": build_id.hex(), "ImageBase": "0x400000", **({"FileSegments": segments} if segments else {})}
     accepted(upload(one, "ranges", ident[1], write(ranges("f", 0x402000)), **headers))
     for node in (0, 1):
-        got = frames_of(one, perf_text([0x900, 0x1000, 0x103F]), debug_id(build_id), node)
+        got = frames_of(one, perf_text([0x800, 0x1000, 0x103F]), debug_id(build_id), node)
         assert [(f.get("function"), f.get("reason")) for f in got] == expected
     # offsets in the image are another thing
     assert one.client.frames(["prog", debug_id(build_id)], [0x2000])[0]["function"] == "f"
