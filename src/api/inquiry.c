@@ -436,6 +436,7 @@ void inquiry_start(struct exchange *x, const struct inquiry_kind *kind)
 	s->wait.gone = is_gone;
 	s->wait.deadline = x->started + c->request_timeout;
 	s->wait.client = x->client;
+	s->wait.client_prefix = (unsigned)c->client_ipv6_prefix;
 	x->user = s;
 	x->dropped = drop;
 	buffer_init(&s->body, c->max_body_inflated);

@@ -551,6 +551,7 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 	enum load_result result = LOAD_READY;
 	bool held_back = false;
 	const struct client_key client = wait->client; /* a wait that is told may be gone */
+	const unsigned prefix = wait->client_prefix;
 	wait->timed_out = wait->refused = false;
 	wait->wants = wants;
 	wait->want_count = count;
@@ -573,7 +574,7 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 	}
 	pthread_mutex_unlock(&ls->lock);
 	if (held_back)
-		held_back_note(client, 1, (unsigned)ls->context->config->client_ipv6_prefix);
+		held_back_note(client, 1, prefix);
 	return result;
 }
 

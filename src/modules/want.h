@@ -97,6 +97,7 @@ struct load_wait {
 	                                            during the wait; must not block */
 	int64_t deadline;                        /* clock_now() */
 	struct client_key client;                /* whose request it is */
+	unsigned client_prefix;                  /* client_ipv6_prefix, of the settings in force */
 	/* out, when done */
 	bool timed_out; /* the deadline passed; modules loaded until then are set */
 	bool refused;   /* too many requests were loading, or memory was full, for too long */
