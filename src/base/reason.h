@@ -10,6 +10,7 @@ enum reason {
 	REASON_NO_MODULE,
 	REASON_NO_OFFSET,
 	REASON_NO_INTEGER,
+	/* of a module */
 	REASON_NO_ID,
 	REASON_NOT_FOUND,
 	REASON_OTHER_BUILD,
@@ -17,6 +18,7 @@ enum reason {
 	REASON_CORRUPT,
 	REASON_TOO_LARGE,
 	REASON_PARTS_MISSING,
+	/* of an offset */
 	REASON_BELOW_FIRST,
 	REASON_BETWEEN,
 	REASON_ABOVE_LAST,
@@ -24,9 +26,16 @@ enum reason {
 	REASON_NO_SEGMENTS,
 	REASON_NOT_LOADED,
 	REASON_NO_FUNCTION,
+	/* of neither */
 	REASON_NO_ANSWER,
 	REASONS,
 };
+
+/* Whether it tells of the module, whatever the offset is. */
+static inline bool reason_is_of_module(enum reason reason)
+{
+	return reason >= REASON_NO_ID && reason <= REASON_PARTS_MISSING;
+}
 
 /* Plain ASCII without quotes and backslashes, so that no form of output has to escape it. */
 struct reason_row {

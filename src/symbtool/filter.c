@@ -187,8 +187,7 @@ static void compose(struct filter *f, const struct frame_names *names)
 	for (size_t i = 0; i < f->frame_count; i++) {
 		const struct frame_names *n = &names[i];
 		f->why[n->why]++;
-		if (n->why == REASON_NO_ID || n->why == REASON_NOT_FOUND || n->why == REASON_OTHER_BUILD ||
-		        n->why == REASON_STRIPPED)
+		if (reason_is_of_module(n->why))
 			note_lacking(f, f->frames[i].module);
 		for (unsigned k = 0; k < f->frames[i].edit_count && n->why == REASON_NONE; k++) {
 			const struct text_edit *edit = &f->frames[i].edits[k];

@@ -634,6 +634,13 @@ def test_debug_files_by_build_id(tmp_path, program):
     expect_places(out, SOURCE, ("main", "main"))
 
 
+def test_a_module_with_a_corrupt_symbol_file_is_named(one):
+    ident = debug_id("bad.so")
+    one.symbols.put("bad.so", ident, b"no MODULE line\n")
+    done = run_filter("bad.so+0x10\n", "--url", url(one), "--module", f"bad.so={ident}")
+    assert tally(done) == "symbtool: 1 frame, 0 named; no name: 1 corrupt (bad.so)"
+
+
 def test_an_unstripped_copy_anywhere_below_debug_dir(tmp_path):
     """Of the same build id, under any name; the stripped file is where the text says, or gone. Without the copy the reason is said."""
     program = compile_c(str(tmp_path), "shipped", LEAK, "-Wl,--build-id=sha1")
