@@ -36,8 +36,19 @@ def one():
         yield s
 
 
+def none(what, found):
+    """Nothing was found; the message names what was."""
+    assert not found, f"{what}: {', '.join(sorted(found))}"
+
+
+def same(left, right, names):
+    """Two sets; the message names what only one has."""
+    none(f"in {names[0]}, not in {names[1]}", set(left) - set(right))
+    none(f"in {names[1]}, not in {names[0]}", set(right) - set(left))
+
+
 def test_configuration_md_is_what_the_program_prints():
-    assert read("docs", "configuration.md") == printed("--print-config-markdown"), "see the recipe in development.md"
+    assert read("docs", "configuration.md") == printed("--print-config-markdown"), "make it anew: symbolicated --print-config-markdown >docs/configuration.md"
 
 
 def families(one):
@@ -46,7 +57,7 @@ def families(one):
 
 def test_each_metric_is_in_operation_md(one):
     named = set(re.findall(r"[`|](\w+)(?:\{[^`]*\})?`", read("docs", "operation.md")))
-    assert sorted(families(one) - named) == []
+    none("metrics without a row in operation.md", families(one) - named)
 
 
 def test_events_of_the_log_are_in_operation_md():
@@ -96,31 +107,53 @@ OF_OLD_STORES = {"parts missing", "symbolicated_symbfile_parts_missing_total"}
 
 def test_each_setting_has_a_row_a_reader_and_a_test():
     rows = dict(re.findall(r"^\s+\{\"(\w+)\", TYPE_\w+, AT\((\w+)\)", read("src/base/config_table.c"), re.M))
-    assert rows.keys() == settings().keys()
+    same(rows, settings(), ("config_table.c", "what the program prints"))
     struct = re.sub(r"/\*.*?\*/", "", re.search(r"\nstruct config \{(.*?)\n\};", read("src/base/config.h"), re.S).group(1), flags=re.S)
     fields = [name for line in re.findall(r"[^;]+;", struct) for name in re.findall(r"\*?(\w+)(?=[,;])", line)]
-    assert sorted(set(fields) - set(rows.values())) == ["read_by_all"]
+    none("fields of struct config without a row in config_table.c", set(fields) - set(rows.values()) - {"read_by_all"})
     code = [text for path, text in sources("src").items() if not re.search(r"base/config(_\w+)?\.h|base/config_", path)]
-    assert [key for key, field in rows.items() if not re.search(rf"(?:->|\.){field}\b", "\n".join(code))] == []
+    none("settings that no code reads", [key for key, field in rows.items() if not re.search(rf"(?:->|\.){field}\b", "\n".join(code))])
     tests = sources("tests").values()
-    assert [key for key in rows if not named(key, tests)] == []
+    none("settings that no test names", [key for key in rows if not named(key, tests)])
+    none("settings that tests/fuzz/config.dict lacks", rows.keys() - set(re.findall(r'^"(\w+)"$', read("tests/fuzz/config.dict"), re.M)))
+
+
+def test_settings_that_sighup_changes_are_read_where_they_change():
+    """A request has the settings in force, and main.c hands some on. The rest of the program has those of its start."""
+    rows = re.findall(r"^\s+\{\"(\w+)\", TYPE_\w+, AT\((\w+)\),(?:(?!\},\n).)*?\b(true|false),", read("src/base/config_table.c"), re.M | re.S)
+    assert len(rows) == len(settings())
+    changing = [(key, field) for key, field, sighup in rows if sighup == "true"]
+    assert len(changing) > 15
+    elsewhere = {path: text for path, text in sources("src").items() if not re.match(r"src/(api/|front/|main\.c|base/config)", path)}
+    none("changed by SIGHUP, but read elsewhere", [f"{key} ({path})" for key, field in changing for path, text in elsewhere.items() if re.search(rf"config(?:->|\.){field}\b|\bc->{field}\b", text)])
 
 
 def test_each_metric_is_counted_and_tested():
     rows = re.findall(r"X\((\w+), (?:counter|gauge), \"(\w+)\"", read("src/base/metrics.h"))
     assert len(rows) > 50
     code = [text for path, text in sources("src").items() if path != "src/base/metrics.h"]
-    assert [name for name, _ in rows if not named(f"M_{name}", code)] == []
+    none("metrics that no code counts", [name for name, _ in rows if not named(f"M_{name}", code)])
     tests = [re.sub(r"\nEXPECTED = \[.*?\]", "", text, flags=re.S) for text in sources("tests").values()]  # that is a list of names
-    assert sorted({family for name, family in rows if not named(family, tests) and not named(f"M_{name}", tests)} - OF_OLD_STORES) == []
+    none("metrics that no test names", {family for name, family in rows if not named(family, tests) and not named(f"M_{name}", tests)} - OF_OLD_STORES)
+
+
+# What only the server can know, and only symbtool. map/read.c and what replies say serve both.
+OF_THE_SERVER = {"NO_INTEGER", "TOO_LARGE", "PARTS_MISSING"}
+OF_SYMBTOOL = {"OTHER_BUILD", "NO_FUNCTION", "NO_ANSWER"}
 
 
 def test_each_reason_is_given_and_tested():
-    rows = re.findall(r"\[(REASON_\w+)\] = \{\"([^\"]+)\"", read("src/base/reason.c"))
-    code = [text for path, text in sources("src").items() if not path.startswith("src/base/reason.")]
-    assert [name for name, _ in rows if not named(name, code)] == []
+    rows = re.findall(r"\[REASON_(\w+)\] = \{\"([^\"]+)\"", read("src/base/reason.c"))
+
+    def given(*folders):
+        code = [re.sub(r"/\*.*?\*/|[!=]= REASON_\w+", "", text, flags=re.S) for text in sources(*folders).values()]
+        return {name for name, _ in rows if named(f"REASON_{name}", code)}
+
+    shared = given("src/map")
+    same(given("src/api") | shared, {name for name, _ in rows} - OF_SYMBTOOL, ("src/api and src/map", "base/reason.c, but for OF_SYMBTOOL"))
+    same(given("src/symbtool") | shared, {name for name, _ in rows} - OF_THE_SERVER, ("src/symbtool and src/map", "base/reason.c, but for OF_THE_SERVER"))
     tests = sources("tests").values()
-    assert [word for name, word in rows if word not in OF_OLD_STORES and not named(word, tests) and not named(name, tests)] == []
+    none("reasons that no test names", {word for name, word in rows if not named(word, tests) and not named(f"REASON_{name}", tests)} - OF_OLD_STORES)
 
 
 def test_each_format_has_a_reader_and_a_test():
@@ -128,29 +161,40 @@ def test_each_format_has_a_reader_and_a_test():
     readers = {name: re.sub(r"\n \* ", " ", names) for names, name in re.findall(r"^/\* ([^*]+(?:\n \* [^*]+)*) \*/\nbool (text_read_\w+)\(", read("src/text/formats.h"), re.M)}
     assert len(readers) == read("src/text/formats.h").count("bool text_read_")
     asked = re.findall(r"^\s+\{SIGN_.*, (text_read_\w+)\},$", read("src/text/reader.c"), re.M)
-    assert sorted(asked) == sorted(readers)
+    assert len(asked) == len(set(asked))
+    same(asked, readers, ("formats of reader.c", "formats.h"))
     told = {name for names in readers.values() if not names.startswith("(") for name in names.split(", ")}
-    assert told == set(text_formats())
+    same(told, text_formats(), ("comments of formats.h", "text_formats"))
     heads = " ".join(re.findall(r"^/\* ((?:(?!\*/).)*) \*/\nstatic void test_", read("tests/unit/test_stacks.c"), re.M | re.S))
-    assert [name for name in text_formats() if not named(name, [re.sub(r"\n \* ", " ", heads)])] == []
+    none("formats in no comment above a test of test_stacks.c", [name for name in text_formats() if not named(name, [re.sub(r"\n \* ", " ", heads)])])
 
 
 def test_each_format_is_judged_by_a_wire_test():
     """The table of the samples' README: how, of those that are explained below it, and by which samples or tests, which exist."""
     text, samples = read("tests/data/text/crash/README"), os.listdir(os.path.join(ROOT, "tests", "data", "text", "crash"))
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.M)[1:]
-    assert {name for formats, _ in rows for name in formats.split(":")[0].split(", ")} == set(text_formats())
+    same({name for formats, _ in rows for name in formats.split(":")[0].split(", ")}, text_formats(), ("crash/README", "text_formats"))
     explained = {name for names in re.findall(r"^- (\*.+?\*):", text, re.M) for name in re.findall(r"\*(.+?)\*", names)}
     judges = [re.fullmatch(r"(.+?): (`.+`)", judge).groups() for _, column in rows for judge in column.split("; ")]
-    assert {how for how, _ in judges} == explained
+    same({how for how, _ in judges}, explained, ("the table of crash/README", "what explains it"))
     tests = {path: text for path, text in sources("tests").items() if path in ("tests/wire/test_filter.py", "tests/wire/test_formats.py")}
     assert len(tests) == 2
     known = set(samples) | {name for text in tests.values() for name in re.findall(r"^def (test_\w+)", text, re.M)}
-    assert {name for _, names in judges for name in re.findall(r"`(.+?)`", names)} <= known
+    none("named in crash/README, but neither a sample nor a test", {name for _, names in judges for name in re.findall(r"`(.+?)`", names)} - known)
     # the last column of stack-text.md has the first words
     how = {formats: ", ".join(judge.split(": ")[0] for judge in column.split("; ")) for formats, column in rows}
     told = re.findall(r"^\| ([^|]+?) \| .* \| ([^|]+) \|$", read("docs/stack-text.md").split("## Memory maps")[0], re.M)[1:]
-    assert {formats if formats in how else formats.split(":")[0]: judged for formats, judged in told} == how
+    told = {formats if formats in how else formats.split(":")[0]: judged for formats, judged in told}
+    same([f"{name} ({judged})" for name, judged in told.items()], [f"{name} ({judged})" for name, judged in how.items()], ("stack-text.md", "crash/README"))
+
+
+def test_each_format_is_an_input_of_the_fuzzer():
+    """A sample that tests/fuzz/run.sh takes, or a kept input with a word of the format in its name."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", read("tests/data/text/crash/README"), re.M)[1:]
+    sampled = {name for formats, judge in rows if re.search(r"`[\w-]+\.(?:txt|json)`", judge) for name in formats.split(":")[0].split(", ")}
+    kept = {word for name in os.listdir(os.path.join(ROOT, "tests", "fuzz", "corpus", "stacks")) for word in re.split("[-_.]", name)}
+    assert "tests/data/text/crash" in read("tests/fuzz/run.sh")
+    none("formats without an input in tests/fuzz/corpus/stacks", {name for name in set(text_formats()) - sampled if not kept & set(re.findall(r"[a-z]{3,}", name.lower()))})
 
 
 def test_each_route_is_in_api_md():
@@ -160,7 +204,7 @@ def test_each_route_is_in_api_md():
     api = read("docs", "api.md")
     rows = re.findall(r"^\| (?:\[)?(`/.*?)(?:\]\([^)]*\))? \| [A-Z, ]+ \|", api, re.M)
     told = {re.sub(r"<.*", "", path) for row in rows for path in re.findall(r"`([^`]+)`", row)}
-    assert [route for route in sorted(routes) if not {route, route + "/"} & told] == []
+    none("routes without a row in api.md", [route for route in routes if not {route, route + "/"} & told])
 
 
 def size(text):
@@ -265,9 +309,13 @@ def test_links_between_documents_lead_somewhere():
 def test_reasons_are_those_of_the_program():
     """The table of api.md, row by row, is that of src/base/reason.c; no word or sentence needs escaping."""
     rows = re.findall(r'\[REASON_\w+\] = \{"([^"]+)",\s*"([^"]+)",\s*"([^"]+)"\}', read("src/base/reason.c"))
-    assert len(rows) == read("src/base/reason.h").count("\tREASON_") - 1 and len({word for word, _, _ in rows}) == len(rows)
+    names = re.findall(r"^\tREASON_(\w+),", read("src/base/reason.h"), re.M)
+    same(names, ["NONE", *re.findall(r"\[REASON_(\w+)\] = \{\"[^\"]", read("src/base/reason.c"))], ("base/reason.h", "base/reason.c"))
+    assert len({word for word, _, _ in rows}) == len(rows) == len(names) - 1
     table = read("docs/api.md").split("\n## Reasons\n")[1].split("\n## ")[0]
-    assert re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \|$", table, re.M) == rows
+    told = re.findall(r"^\| `(.+?)` \| (.+?) \| (.+?) \|$", table, re.M)
+    same([" | ".join(row) for row in told], [" | ".join(row) for row in rows], ("api.md", "base/reason.c"))
+    assert told == rows, "in another order"
     assert all(text.isascii() and "\\" not in text for row in rows for text in row)
 
 
@@ -299,10 +347,11 @@ def test_formats_are_the_same_everywhere():
     formats = text_formats()
     assert len(formats) > 20
     rows = re.findall(r"^\| ([^|]+?) \| ", read("docs/stack-text.md").split("## Memory maps")[0], re.M)[1:]
-    column = [name for row in rows for name in row.split(":")[0].split(", ")]
-    assert sorted(set(column)) == sorted(formats)
-    for text in (read("src/symbtool/verb_symbolicate.c").replace('\\n"\n        "', " "), read("man/symbtool.1").replace("\n", " ")):
-        assert ", ".join(formats) in text
+    same([name for row in rows for name in row.split(":")[0].split(", ")], formats, ("stack-text.md", "text_formats"))
+    for path in ("src/symbtool/verb_symbolicate.c", "man/symbtool.1"):
+        text = read(path).replace('\\n"\n        "', " ").replace("\n", " ")
+        none(f"formats that {path} lacks", [name for name in formats if not re.search(rf"[ \"]{re.escape(name)}[,;]", text)])
+        assert ", ".join(formats) in text, f"{path} has them in another order"
 
 
 STUMBLED = [
