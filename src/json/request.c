@@ -240,7 +240,7 @@ static inline enum err read_offset(struct reading *r, struct request_frame *f)
 	if (!n.integer || n.huge || (n.negative && n.magnitude > 1))
 		return keep_text(r, f, n.text);
 	f->kind = n.negative && n.magnitude == 1 ? OFFSET_NONE : OFFSET_ADDRESS;
-	f->offset = f->kind == OFFSET_NONE ? 0 : n.magnitude;
+	f->offset = n.magnitude;
 	return ERR_OK;
 }
 

@@ -79,11 +79,7 @@ bool text_maps_add(struct text_maps *m, const struct text_mapping *mapping)
 	add.process = add.process ? add.process : m->process;
 	if (!add.path.len || add.path.len > TEXT_NAME_MAX || *add.path.data == '[' || add.end <= add.start)
 		return true;
-	if (m->sorted && m->count) { /* lines that come after questions were answered */
-		m->sorted = false;
-		for (uint32_t i = 0; i < m->count; i++)
-			m->items[i].disputed = m->items[i].ambiguous = false;
-	}
+	m->sorted = false; /* what was disputed or ambiguous stays so */
 	if (m->overflowed) {
 		m->overflowed = add.process < m->overflowed ? add.process : m->overflowed;
 		return true;
