@@ -57,7 +57,7 @@ def families(one):
 
 def test_each_metric_is_in_operation_md(one):
     named = set(re.findall(r"[`|](\w+)(?:\{[^`]*\})?`", read("docs", "operation.md")))
-    none("metrics without a row in operation.md", families(one) - named)
+    none("metrics that operation.md lacks", families(one) - named)
 
 
 def test_events_of_the_log_are_in_operation_md():
