@@ -16,8 +16,8 @@ struct cut_finder {
 	uint32_t count, cap;
 	bool (*grown)(void *arg); /* told when an array has grown, before it is touched; false: no more. NULL: it may */
 	void *arg;
+	struct symrecords records; /* free for other use between two calls */
 	/* private */
-	struct symrecords records;
 	uint64_t *events; /* addresses where a segment of the FUNC may start */
 	uint32_t event_count, events_cap;
 };

@@ -3,9 +3,10 @@
  * The sweep over the index: lookup rules 1 to 3 of docs/sym-files.md. `open` holds the FUNCs that may still answer; the
  * one on top answers now.
  *
- * A page takes spans until their text reaches PAGE_TEXT bytes. A symbol that answers again after another one counts
- * again, but only once per page and for at most a fifth of PAGE_TEXT. So all pages together read a few times the file's
- * text, and one page reads at most PAGE_TEXT, as much again for five functions that end in it, and one that goes on.
+ * A page takes spans until their text reaches SYMSPANS_PAGE_TEXT bytes. A symbol that answers again after another one
+ * counts again, but only once per page and for at most a fifth of SYMSPANS_PAGE_TEXT. So all pages together read a few
+ * times the file's text, and one page reads at most SYMSPANS_PAGE_TEXT, as much again for five functions that end in
+ * it, and one that goes on.
  *
  * A FUNC with more text than that is cut: see cuts.c.
  */
@@ -23,10 +24,9 @@
 #include "map/position.h"
 
 enum {
-	PAGE_TEXT = SYMSPANS_PAGE_TEXT,
 	SPAN_TEXT = 32, /* what a span weighs in addition to its text */
 	FEW_SPANS = 4,  /* more of one FUNC are noted */
-	/* a fraction of PAGE_TEXT, see above */
+	/* a fraction of SYMSPANS_PAGE_TEXT, see above */
 	RETURN_PART = 5,
 };
 
@@ -44,7 +44,6 @@ struct symbol_sweep {
 	const struct symindex *x;
 	const struct symtext *text;
 	struct symspans *out;
-	struct symrecords records;
 	struct open_symbol *open;
 	uint32_t open_count, open_cap;
 	struct cut_finder cuts; /* of the open symbols, one after the other */
@@ -220,11 +219,12 @@ static bool advance_to(struct symbol_sweep *w, position to)
 /* Whether the symbol has a line record, at any address. */
 static bool has_lines(struct symbol_sweep *w, const struct symindex_symbol *s, bool *has)
 {
+	struct symrecords *records = &w->cuts.records;
 	enum record_kind kind;
 	*has = false;
-	if (!symrecords_begin(&w->records, w->text, s))
+	if (!symrecords_begin(records, w->text, s))
 		return false;
-	while ((kind = symrecords_next(&w->records)) == RECORD_INLINE)
+	while ((kind = symrecords_next(records)) == RECORD_INLINE)
 		;
 	*has = kind == RECORD_LINE;
 	return kind != RECORD_FAILED;
@@ -346,7 +346,7 @@ struct symspans *symspans_new_within(const struct symindex *x, const struct symt
 	        .known = known,
 	        .grow = grow,
 	        .arg = arg,
-	        .page_text = page_text ? page_text : PAGE_TEXT,
+	        .page_text = page_text ? page_text : SYMSPANS_PAGE_TEXT,
 	        .last_public = {.symbol = NO_SYMBOL}};
 	w.out = calloc(1, sizeof *w.out);
 	if (!w.out)
@@ -354,7 +354,6 @@ struct symspans *symspans_new_within(const struct symindex *x, const struct symt
 	w.cuts = (struct cut_finder){.page_text = w.page_text, .grown = cuts_have_grown, .arg = &w};
 	w.out->nearest = nearest;
 	bool ok = sweep_symbols(&w);
-	symrecords_release(&w.records);
 	free(w.open);
 	cuts_release(&w.cuts);
 	if (!ok) {
