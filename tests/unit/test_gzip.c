@@ -412,7 +412,7 @@ static void from_any_place(void **state)
 		assert_true(gunzip_complete(g));
 	}
 	for (unsigned i = 0; i < count; i++) {
-		assert_true(gunzip_place_bytes(saved[i].place) > 100);
+		assert_in_range(gunzip_place_bytes(saved[i].place), 100, 256 << 10);
 		gunzip_place_free(saved[i].place);
 	}
 	gunzip_free(g);

@@ -330,9 +330,11 @@ static void test_firefox(void **state)
 	(void)state;
 	expect("GECKO(1234) | #01: ???[/opt/firefox/libxul.so +0x12ab34]\n"
 	       "#12: mozilla::Run(int[])[/opt/firefox/libxul.so +0x10]\n"
-	       "#03: main (/src/example.c:24)\n",
+	       "#03: main (/src/example.c:24)\n"
+	       "#04: ???[/opt/firefox/libxul.so+0x10]\n",
 	        "1 /opt/firefox/libxul.so libxul.so/ 0x12ab33 image [???]\n"
-	        "2 /opt/firefox/libxul.so libxul.so/ 0xf image [mozilla::Run(int[])]\n");
+	        "2 /opt/firefox/libxul.so libxul.so/ 0xf image [mozilla::Run(int[])]\n"
+	        "4 /opt/firefox/libxul.so libxul.so/ 0x10 image []\n");
 }
 
 /* Android */
