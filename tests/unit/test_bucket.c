@@ -993,6 +993,8 @@ static void misbehaviours(void **state)
 		if (outcome != table[i].outcome || (!r.delivered && table[i].delivered))
 			fail_msg("%s %s: outcome %d, %s", table[i].mode, table[i].name, outcome, r.text);
 		assert_int_equal(outcome != BUCKET_OK, *r.text != 0);
+		assert_int_equal(
+		        strcmp(table[i].mode, "two-lengths") == 0, strcmp(r.text, "more than one Content-Length") == 0);
 		assert_true(outcome != BUCKET_OK ||
 		            r.length_known == (strcmp(table[i].mode, "no-length") != 0 || table[i].name[0] == 'g'));
 		/* Stalls end by their timeout (4 s), not by the total (60 s). */

@@ -108,6 +108,21 @@ static void in_pieces(void **state)
 		}
 }
 
+/* What follows the last delimiter may be as long as it likes. */
+static void a_long_epilogue_is_passed_over(void **state)
+{
+	static const char form[] = PART(FIELD("a"), "1") "--xYz--\r\n";
+	enum { HEAD = sizeof form - 1, LEN = HEAD + (9 << 20) };
+	char *body = malloc(LEN);
+	(void)state;
+	assert_non_null(body);
+	memcpy(body, form, HEAD);
+	memset(body + HEAD, 'x', LEN - HEAD);
+	assert_int_equal(read_form(body, LEN, 64 << 10), ERR_OK);
+	assert_string_equal((char *)seen.data, "a|-:1");
+	free(body);
+}
+
 static void types(void **state)
 {
 	static const char *const good[] = {
@@ -165,6 +180,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(in_pieces),
+	        cmocka_unit_test(a_long_epilogue_is_passed_over),
 	        cmocka_unit_test(types),
 	        cmocka_unit_test(long_headers_are_refused),
 	        cmocka_unit_test(junk),
