@@ -228,6 +228,23 @@ static void test_a_request_that_waits_again_has_one_share(void **state)
 		assert_true(LIST_EMPTY(&loads.shares[i]));
 }
 
+/* The place is the first one's, whose load it is. */
+static void test_who_joins_a_load_takes_no_place(void **state)
+{
+	struct module_want wants[2] = {0};
+	struct load_wait waits[2];
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		waits[i] = (struct load_wait){.done = count_told, .gone = is_there, .deadline = INT64_MAX};
+		assert_true(module_want_init(&wants[i], LOOKUP_COVERING, str_from("a"), str_from("AB0")));
+		assert_int_equal(loads_get(&loads, &waits[i], &wants[i], 1), LOAD_WAIT);
+		assert_int_equal(waits[i].placed, i == 0);
+		assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 1);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		loads_leave(&loads, &waits[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +256,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_what_was_remembered_meanwhile_needs_no_load, begin, end),
 	        cmocka_unit_test_setup_teardown(test_who_needs_no_load_takes_no_lock, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_request_that_waits_again_has_one_share, begin, end),
+	        cmocka_unit_test_setup_teardown(test_who_joins_a_load_takes_no_place, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
