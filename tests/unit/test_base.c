@@ -798,6 +798,7 @@ static void limits_of_control_groups(void **state)
 	/* within a container: its own is the root, and the path may be the host's */
 	limits_are(
 	        FILES("proc/self/cgroup=0::/", GROUPS "memory.max=5000", GROUPS "cpu.max=400000 100000"), 5000, 4000);
+	limits_are(FILES("proc/self/cgroup=0::/a", GROUPS "a/memory.max=0"), 0, UINT64_MAX);
 	limits_are(FILES("proc/self/cgroup=0::/docker/0123", GROUPS "memory.max=5000", GROUPS "cpu.max=max 100000"),
 	        5000, UINT64_MAX);
 	/* version 1, beside an empty version 2 */
