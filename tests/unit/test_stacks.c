@@ -1402,6 +1402,9 @@ static void test_strings_of_json(void **state)
 	       "  4:     0x55d9f3f4a1b2 - <unknown>\n",
 	        "1 /tmp/p p/ 0x1114 image []\n1 prog prog/ 0x11d0 elf [\\u003cnull\\u003e <null>]\n"
 	        "2 /tmp/p p/ 0x11b1 image [\\u003cunknown>]\n3 no module [<unknown>]\n");
+	/* what stands around a string with frames is none */
+	expect("err=\"#0 0x562ff30eb1f3  (/tmp/s/prog+0x11f3)\\n\" at /tmp/s/log+0x20\n",
+	        "1 /tmp/s/prog prog/ 0x11f3 elf [  ]\n");
 	expect("{\"a\":\"\\n\\", "");
 	expect("{\"a\":\"\\n\\u00\"}\n\"\\n\\u\"\n\"\\n", "");
 }
