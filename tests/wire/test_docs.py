@@ -217,10 +217,11 @@ LIMITS = {
     "body as sent": "max_body",
     "body inflated": "max_body_inflated",
     "reply, before gzip": "max_reply",
-    "jobs in a request": "max_jobs",
-    "frames in a request": "max_frames",
-    "modules in a request": "max_modules",
-    "modules that one request loads because they are in no cache": "cold_modules",
+    "jobs": "max_jobs",
+    "frames": "max_frames",
+    "stacks": "max_stacks",
+    "modules": "max_modules",
+    "modules to load that are in no cache": "cold_modules",
 }
 
 
