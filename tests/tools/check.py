@@ -5,6 +5,7 @@
 import argparse
 import collections
 import concurrent.futures
+import functools
 import glob
 import os
 import re
@@ -56,7 +57,7 @@ OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "re
 UNDER_VALGRIND = [f"tests/unit/test_{name}" for name in (
     "auth", "base", "build_id", "config", "front", "gzip", "mac", "offmap", "outcomes", "request_json", "s3_sign", "symbfile",
 )]  # fmt: skip
-# Each of pytest's workers compiles all tests, but for those that are there; not beside the sources.
+# Not beside the sources.
 COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": os.path.join(ROOT, "build", "pycache")}
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
@@ -232,10 +233,18 @@ def unit(name, tests=None, env=None, compiler=None):
     current.part.add(passed, failed, skipped)
 
 
+@functools.cache
+def compiled():
+    """The wire tests, as Python keeps them: each of pytest's workers compiles what is not there, all eight at once."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", os.path.join(ROOT, "tests", "wire")]
+    return pool.submit(subprocess.run, command, cwd=ROOT, env={**os.environ, **COMPILED_ONCE}, capture_output=True, check=False)
+
+
 def wire(name, env=None, ignore=(), select_by=None):
     directory = built(name)
     if not directory:
         return
+    compiled().result()
     with tempfile.TemporaryDirectory(prefix="sym-check-") as temporary:
         report = os.path.join(temporary, "report.xml")
         command = [
@@ -356,6 +365,7 @@ def check_distcheck():
         current.part.one(code == 0)
 
 
+WITH_WIRE = {"wire", "asan", "tsan"}
 WITH_S3 = {"wire", "faults", "hosts", "container", "asan", "tsan"}
 PARTS = {  # and the build that a part is about
     "format": (check_format, None),
@@ -428,6 +438,8 @@ def main():
         builds[name] = builder.submit(build, name)
         if len(builds) == 1 and WITH_S3 & parts.keys():  # meanwhile the unit tests run; the tests of S3 say why there is none
             builder.submit(run, [sys.executable, S3_SERVER, "--build"])
+    if WITH_WIRE & parts.keys():
+        compiled()
     try:
         total = check(parts)
     finally:
