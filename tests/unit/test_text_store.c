@@ -952,7 +952,7 @@ static void test_no_memory_for_gzip(void **state)
 {
 	(void)state;
 	for (unsigned in_order = 0; in_order < 2; in_order++) {
-		struct attempt a = {.text = make_functions(1 << 14, in_order)};
+		struct attempt a = {.text = make_functions(10 << 10, in_order)};
 		assert_in_range(fail_each_allocation(try_gzip, &a), 30, 400);
 		buffer_release(&a.text);
 	}
