@@ -35,10 +35,10 @@ static const struct sample samples[] = {
         {MODULE, "neither", 0, 0, NULL, NULL},
         {"MODULE Linux x86_64 ab1 a\nFUNC 1 2 0 f\n", NULL, 1, 0, "", ""},
         {"MODULE Linux x86_64 AB12 a\nFUNC 1 2 0 f\n", "id is AB12 instead of AB1", 0, 0, NULL, NULL},
-        {"MODULE Linux\nFUNC 1 2 0 f\n", "no MODULE line", 0, 0, NULL, NULL},
-        {"\n" MODULE "FUNC 1 2 0 f\n", "no MODULE line", 0, 0, NULL, NULL},
-        {"", "no MODULE line", 0, 0, NULL, NULL},
-        {"M", "no MODULE line", 0, 0, NULL, NULL},
+        {"MODULE Linux\nFUNC 1 2 0 f\n", "not a MODULE line", 0, 0, NULL, NULL},
+        {"\n" MODULE "FUNC 1 2 0 f\n", "not a MODULE line", 0, 0, NULL, NULL},
+        {"", "not a MODULE line", 0, 0, NULL, NULL},
+        {"M", "not a MODULE line", 0, 0, NULL, NULL},
 };
 enum { SAMPLES = sizeof samples / sizeof samples[0] };
 
