@@ -247,10 +247,10 @@ class Crash:
         if got.returncode:
             pytest.skip(f"Debian's packages are not to be had: {got.stderr}")
         for package in os.listdir(base / "debs"):
-            if package.startswith("lua5.4_"):
-                subprocess.run(["dpkg-deb", "-x", base / "debs" / package, base / "root"], check=True)
-        self.program = str(base / "root" / "usr" / "bin" / "lua5.4")
+            subprocess.run(["dpkg-deb", "-x", base / "debs" / package, base / package.split("_")[0]], check=True)
+        self.program = str(base / "lua5.4" / "usr" / "bin" / "lua5.4")
         self.build_id = build_id_of(self.program)
+        self.debug_ids = [self.build_id, *map(build_id_of, (base / "liblua5.4-0-dbg" / "usr" / "lib" / "debug" / ".dwz").rglob("*.debug"))]
         (base / "damaged.lua").write_text(DAMAGED)
         told = []
         for command in "run", "backtrace", "info proc mappings", BUILD_IDS:
@@ -308,7 +308,7 @@ def crash(tmp_path_factory):
     if not all(map(shutil.which, ["apt-get", "dpkg-deb", "gdb", "eu-addr2line"])):
         pytest.skip("no Debian, gdb or elfutils here")
     c = Crash(tmp_path_factory.mktemp("crash"))
-    with debuginfod(c.base, [c.build_id], "-Z", ".deb=dpkg-deb --fsys-tarfile", str(c.base / "debs")) as url:
+    with debuginfod(c.base, c.debug_ids, "-Z", ".deb=dpkg-deb --fsys-tarfile", str(c.base / "debs")) as url:
         c.judge(url)
         assert len(c.frames) > 10 and any(len(f) > 1 for f in c.frames) and all(f[0][0] != "??" for f in c.frames)
         with Stack(bucket=False, config={"source": [f"debuginfod+{url}"]}) as c.stack:
