@@ -183,7 +183,8 @@ static enum err make_request(struct text *t, struct error *e)
 	struct request_module *module = arena_calloc(arena, (size_t)modules + 1, sizeof *module);
 	struct request_frame *frames = arena_calloc(arena, t->count + 1, sizeof *frames);
 	struct walk walk = {0};
-	if (!job || !stack || !module || !frames)
+	t->confirmed = arena_calloc(arena, (size_t)modules + 1, sizeof *t->confirmed); /* wants are no more */
+	if (!job || !stack || !module || !frames || !t->confirmed)
 		return no_memory(e);
 	for (uint32_t i = 0; i < modules; i++) {
 		const struct text_module *m = text_reader_module(t->reader, i);
@@ -265,15 +266,12 @@ static void release_text(struct inquiry *s)
  * were offsets in the image, as they are after GNU ld, but not after lld and mold. What was found counts only if a
  * frame of the module, which already had its name, confirms it; else a source of executables may tell more. */
 
-/* Sets those wants of which a frame confirms that. False if out of memory. */
-static bool find_confirmed(struct text *t)
+/* Sets those wants of which a frame confirms that. */
+static void find_confirmed(struct text *t)
 {
 	const struct inquiry *s = t->inquiry;
 	struct walk walk = {0};
 	const struct text_frame *f;
-	if (!t->confirmed &&
-	        !(t->confirmed = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof(bool))))
-		return false;
 	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
 		const struct symbol *symbol = s->symbol_of[i];
 		if (f->base != TEXT_FILE || !f->edit_count || !symbol || !symbol->answer.found)
@@ -284,7 +282,6 @@ static bool find_confirmed(struct text *t)
 		            symbol->answer.function_offset))
 			t->confirmed[s->want_of[0][f->module]] = true;
 	}
-	return true;
 }
 
 /* The want whose frame was looked up by a guess; NULL: it was not. */
@@ -310,9 +307,10 @@ static bool ask_for_segments(struct inquiry *s)
 	const struct text_frame *f;
 	bool any = false;
 	int64_t now = clock_now(), until = now + (s->wait.deadline - now) / 2;
-	if (!t->in_files || t->asked || !find_confirmed(t))
+	if (!t->in_files || t->asked)
 		return false;
 	t->asked = true;
+	find_confirmed(t);
 	bool *asked = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *asked);
 	for (uint64_t i = 0; asked && (f = next_frame(t, &walk)); i++) {
 		struct module_want *w = guessed_want(t, f, i);
@@ -324,23 +322,18 @@ static bool ask_for_segments(struct inquiry *s)
 	return any;
 }
 
-static bool drop_guesses(struct text *t)
+static void drop_guesses(struct text *t)
 {
 	struct inquiry *s = t->inquiry;
 	struct walk walk = {0};
 	const struct text_frame *f;
-	if (!t->in_files)
-		return true;
-	if (!find_confirmed(t))
-		return false;
-	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+	for (uint64_t i = 0; t->in_files && (f = next_frame(t, &walk)); i++) {
 		if (!guessed_want(t, f, i))
 			continue;
 		s->stats.found -= s->symbol_of[i]->answer.found;
 		s->symbols.size -= s->symbol_of[i]->size;
 		s->symbol_of[i] = NULL;
 	}
-	return true;
 }
 
 /* ---- the reply as text ---- */
@@ -534,9 +527,8 @@ static void write_json(struct writer *w, void *arg)
 static void reply(struct inquiry *s)
 {
 	struct text *t = s->user;
-	if (!drop_guesses(t))
-		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
-	else if (t->json)
+	drop_guesses(t);
+	if (t->json)
 		inquiry_reply(s, "application/json", s->symbols.size, write_json, t);
 	else
 		inquiry_reply(s, "text/plain", 0, write_text, t);

@@ -190,7 +190,7 @@ static enum err resolve(const char *listen, struct sockaddr_storage *address, so
 	size_t n = colon ? (size_t)(colon - listen) : 0;
 	if (!colon || n >= sizeof host)
 		return error_set(e, ERR_CONFIG, "listen: \"%.100s\" is neither a path nor host:port", listen);
-	if (n >= 2 && listen[0] == '[' && listen[n - 1] == ']') {
+	if (listen[0] == '[' && listen[n - 1] == ']') {
 		start++;
 		n -= 2;
 	}

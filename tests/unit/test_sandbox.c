@@ -27,6 +27,7 @@
 
 #include "base/background.h"
 #include "base/sandbox.h"
+#include "helper/cage.h"
 
 /* Each attempt gives 0 or errno. */
 typedef int attempt(void);
@@ -212,6 +213,30 @@ static void test_allowed(void **state)
 		assert_int_equal(run(needed[i], true), 0);
 }
 
+static unsigned open_files(void)
+{
+	unsigned n = 0;
+	for (int fd = 0; fd < 100; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static int enter_cage(void)
+{
+	const struct job_limits limits = {.memory = 1 << 30, .file_size = 1 << 20, .seconds = 10, .threads = 1};
+	struct error e;
+	unsigned before = open_files();
+	enum err err = cage_enter(&limits, &e);
+	return err || open_files() != before;
+}
+
+/* What it opens for itself, a job could use. */
+static void test_the_cage_leaves_nothing_open(void **state)
+{
+	(void)state;
+	assert_int_equal(run(enter_cage, false), 0);
+}
+
 static int nothing(void)
 {
 	return 0;
@@ -222,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_refused),
 	        cmocka_unit_test(test_allowed),
+	        cmocka_unit_test(test_the_cage_leaves_nothing_open),
 	};
 	const char *preload = getenv("LD_PRELOAD");
 	/* valgrind writes code and executes it; it could not go on. */

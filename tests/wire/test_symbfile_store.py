@@ -228,7 +228,8 @@ class Liar:
                 status, body, headers = answer
                 (self.send_response_only if "Date" in headers else self.send_response)(status)
                 for name, value in {"Content-Length": len(body), **headers}.items():
-                    self.send_header(name, str(value))
+                    if value is not None:
+                        self.send_header(name, str(value))
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -469,6 +470,14 @@ def test_parts_that_are_cut(tmp_path):
 
 
 GET = ("get", ONE)
+
+
+def test_a_part_of_unknown_length_may_have_been_cut():
+    with Liar([(200, b"a line\n", {"Content-Length": None, "Connection": "close"})]) as liar:
+        done = liar.store.run(*GET, bucket_retries=0)
+        assert done.returncode == 1 and b"no Content-Length" in done.stderr, done
+
+
 LISTED = f"<ListBucketResult><Contents><Key>{ONE}</Key><LastModified>2026-11-21T15:17:30Z</LastModified><Size>6</Size></Contents>"
 BUSY = (503, b"<Error><Code>SlowDown</Code></Error>", {})
 CUT = (200, b"abc", {"Content-Length": 6, "Connection": "close", "ETag": '"e"'})
