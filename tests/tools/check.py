@@ -81,6 +81,7 @@ class Part:
 
     def __init__(self, out=None):
         self.passed = self.failed = self.skipped = 0
+        self.processor = 0.0  # seconds, of programs that have ended
         self.failures, self.out = [], out
 
     def add(self, passed=0, failed=0, skipped=0):
@@ -134,6 +135,7 @@ def forward(process, out):
         if select.select([process.stdout], [], [], 1)[0]:
             piece = os.read(process.stdout.fileno(), 65536)
             if not piece:
+                current.part.processor += processor_seconds(process)
                 process.wait()
                 return True
             out.write(piece)
@@ -142,6 +144,13 @@ def forward(process, out):
         elif process.poll() is not None:  # what it left behind still holds the pipe
             return True
     return False
+
+
+def processor_seconds(process):
+    """Of a program that has ended but was not waited for, and of those that it has waited for."""
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    with open(f"/proc/{process.pid}/stat", encoding="utf-8") as f:
+        return sum(map(int, f.read().rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def run(command, **options):
@@ -165,8 +174,10 @@ def run(command, **options):
 
 def build(name):
     """Builds build/NAME, the tests too; returns its directory, or None."""
-    directory = os.path.join(ROOT, "build", name)
-    return directory if run([BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": PROGRAMS.get(name, "1")}) == 0 else None
+    current.part, directory = Part(), os.path.join(ROOT, "build", name)
+    code = run([BUILD, directory, *BUILDS[name]], env={"BUILD_TESTS": PROGRAMS.get(name, "1")})
+    print(f"== build/{name}: processor {current.part.processor:.0f} s", flush=True)
+    return directory if code == 0 else None
 
 
 def run_part(function, part):
@@ -340,6 +351,7 @@ def check_sanitizer(name, tests, ignore, select_by):
     wire(name, SANITIZER_OPTIONS, ignore, select_by)
     part = units.end()
     current.part.add(part.passed, part.failed, part.skipped)
+    current.part.processor += part.processor
     current.part.failures += part.failures
 
 
@@ -401,7 +413,8 @@ def check(parts):
         else:
             part = Part()
             run_part(function, part)
-        print(f"== {name}: {part} in {part.seconds:.0f} s{' beside others' if name in beside else ''}", flush=True)
+        times = f"{part.seconds:.0f} s{' beside others' if name in beside else ''}, processor {part.processor:.0f} s"
+        print(f"== {name}: {part} in {times}", flush=True)
         total.add(part.passed, part.failed, part.skipped)
         failures = part.failures or (["see what it printed"] if part.failed else [])
         total.failures += [f"{name}: {line}" for line in failures]
