@@ -554,20 +554,26 @@ static void test_cuts(void **state)
 	}
 }
 
-/* A cut repeats the chain: here as many nodes as 64 segments allow. */
-static void test_a_piece_is_cut_where_its_chain_is_short_enough(void **state)
+/* A cut repeats the chain: here as many nodes as the segments allow. */
+static void check_cut_of_a_chain(unsigned segments)
 {
 	struct buffer text = text_new();
-	(void)state;
 	text_add(&text, "MODULE Linux x86_64 0 deep.so\nFILE 0 a.c\nINLINE_ORIGIN 0 in\nFUNC 1000 200 0 f\n");
-	for (unsigned depth = 0; depth < 4 * OFFMAP_PIECE_SEGMENTS; depth++)
+	for (unsigned depth = 0; depth < 4 * segments; depth++)
 		text_add(&text, "INLINE %u 1 0 0 1000 200\n", depth);
 	for (unsigned i = 0; i < 0x200; i++)
 		text_add(&text, "%x 1 %u 0\n", 0x1000 + i, i + 1);
 	struct offmap *m = map_build(text_str(&text), &plain_options);
-	assert_int_equal(most_segments(m), OFFMAP_PIECE_SEGMENTS);
+	assert_int_equal(most_segments(m), segments);
 	offmap_free(m);
 	buffer_release(&text);
+}
+
+static void test_a_piece_is_cut_where_its_chain_is_short_enough(void **state)
+{
+	(void)state;
+	check_cut_of_a_chain(OFFMAP_PIECE_SEGMENTS);
+	check_cut_of_a_chain(2 * OFFMAP_PIECE_SEGMENTS);
 }
 
 /* A function cut by others that lie in it, each answering for its own. */
