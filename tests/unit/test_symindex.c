@@ -531,6 +531,26 @@ static void test_large_functions(void **state)
 	}
 }
 
+static uint32_t pages_of_function(uint64_t start)
+{
+	struct buffer t = text_new();
+	text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\nFUNC %" PRIx64 " %x 0 large\n", start, 16 * 20000);
+	for (unsigned i = 0; i < 20000; i++)
+		text_add(&t, "%" PRIx64 " 10 %u 0\n", start + 16 * i, i);
+	struct offmap *m = map_of(text_str(&t), &(struct indexed_how){0});
+	uint32_t pages = m->code_count;
+	offmap_free(m);
+	buffer_release(&t);
+	return pages;
+}
+
+static void test_a_large_function_is_cut_alike_wherever_it_lies(void **state)
+{
+	(void)state;
+	assert_in_range(pages_of_function(0x10000000), 2, 100);
+	assert_int_equal(pages_of_function(0xf0000000), pages_of_function(0x10000000));
+}
+
 /* Addresses that one page cannot hold. */
 static void test_vast_functions(void **state)
 {
@@ -936,6 +956,7 @@ int main(void)
 	        cmocka_unit_test(test_bytes_of_a_line_in_pieces),
 	        cmocka_unit_test(test_answers),
 	        cmocka_unit_test(test_large_functions),
+	        cmocka_unit_test(test_a_large_function_is_cut_alike_wherever_it_lies),
 	        cmocka_unit_test(test_vast_functions),
 	        cmocka_unit_test(test_nested_functions),
 	        cmocka_unit_test(test_long_names),
