@@ -249,6 +249,42 @@ static void keys_of_file(void **state)
 	assert_non_null(strstr(keys_fail(&c), "No such file"));
 }
 
+static unsigned reads;
+enum err __real_s3_keys_find(struct s3_keys *k, const struct config *c, struct error *e);
+enum err __wrap_s3_keys_find(struct s3_keys *k, const struct config *c, struct error *e);
+enum err __wrap_s3_keys_find(struct s3_keys *k, const struct config *c, struct error *e)
+{
+	reads++;
+	return __real_s3_keys_find(k, c, e);
+}
+
+/* Requests ask for the keys each time. */
+static void a_file_is_read_once_until_it_changes(void **state)
+{
+	(void)state;
+	char path[] = "/tmp/test-s3-XXXXXX";
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	struct config c = {.s3_credentials_file = path};
+	struct s3_keys k;
+	struct error e;
+	write_file(path, "[default]\naws_access_key_id = AK\naws_secret_access_key = SK\n");
+	reads = 0;
+	struct s3_credentials *credentials = s3_credentials_new(&c, "r", &e);
+	assert_non_null(credentials);
+	for (unsigned i = 0; i < 4; i++) {
+		if (i == 2)
+			write_file(path, "[default]\naws_access_key_id = another\naws_secret_access_key = SK\n");
+		assert_int_equal(s3_credentials_get(credentials, &k, &e), ERR_OK);
+		assert_string_equal(k.access, i < 2 ? "AK" : "another");
+		assert_int_equal(reads, i < 2 ? 1 : 2);
+		s3_keys_release(&k);
+	}
+	s3_credentials_free(credentials);
+	unlink(path);
+}
+
 static void the_longest_host_is_signed(void **state)
 {
 	(void)state;
@@ -514,6 +550,7 @@ int main(void)
 	        cmocka_unit_test_setup(bad_places, clear_environment),
 	        cmocka_unit_test_setup(keys_of_environment, clear_environment),
 	        cmocka_unit_test_setup(keys_of_file, clear_environment),
+	        cmocka_unit_test_setup(a_file_is_read_once_until_it_changes, clear_environment),
 	        cmocka_unit_test_setup(the_longest_host_is_signed, clear_environment),
 	        cmocka_unit_test_setup(usual_ports_are_not_signed, clear_environment),
 	        cmocka_unit_test_setup(presigned_urls_have_the_session_token, clear_environment),

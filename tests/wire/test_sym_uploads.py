@@ -93,6 +93,7 @@ def test_what_is_put_is_named_on_all_hosts(store, kind):
     assert reply.status == 200 and reply.json() == {"success": True, "status": 200}
     after = store.stack.node.metrics()
     assert after[STORED] == before[STORED] + 1
+    assert after["symbolicated_invalidations_total"] == before["symbolicated_invalidations_total"] + 1  # it tells no code id
     assert after["symbolicated_sym_upload_bytes_total"] == before["symbolicated_sym_upload_bytes_total"] + len(text_of(name))
     for node in (0, 1):
         wait_for(lambda: store.frame(name, node).get("function"), "the other host to hear of it")
