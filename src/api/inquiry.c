@@ -128,7 +128,7 @@ static void take_back(void *arg, struct help_work *w)
 	exchange_take_back(arg, w);
 }
 
-/* A temporary failure of one module fails the request. */
+/* A temporary failure of one module, even a remembered one, fails the request: then nothing is loaded. */
 static bool refuse_temporary(struct inquiry *s)
 {
 	unsigned retry_after = 0;
@@ -364,9 +364,6 @@ static void proceed(struct inquiry *s)
 		inquiry_fail(s, ERR_UNAVAILABLE, 1, late);
 		return;
 	}
-	/* a remembered failure is answered at once, whatever else would have to be loaded */
-	if (refuse_temporary(s))
-		return;
 	do {
 		switch (modules_load(s->modules, &s->wait, s->wants, s->want_count)) {
 		case LOAD_WAIT:

@@ -151,7 +151,7 @@ static void histogram_edges(void **state)
 	assert_true(sample_now("symbolicated_request_seconds_bucket{route=\"v4\",le=\"1\"}") == 0);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"v4\"}") == 1);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"v5\"}") == 0);
-	metric_request_seconds(9, 1);
+	metric_request_seconds(9, SECOND);
 	metric_request_seconds(1000, 1);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"9\"}") == 1);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"23\"}") == 1);

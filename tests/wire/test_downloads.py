@@ -198,6 +198,14 @@ def test_a_source_that_fails_is_no_miss(one):
     assert one.client.get(path_of("failing.so")).raw == text_of("failing.so")
 
 
+def test_a_source_that_fails_is_asked_again():
+    with Stack(config={**QUICK, "bucket_retries": "2"}) as s:
+        module = s.symbols.add("failing.so", SAMPLE)
+        s.bucket.misbehave(module, "status:503")
+        s.client.get(path_of("failing.so")).error(503)
+        assert s.bucket.hits(module) == 3
+
+
 def test_a_transfer_that_breaks_off_is_seen_as_broken(one):
     module = one.symbols.add("broken.so", LARGE)
     one.bucket.misbehave(module, "cut:100000")
