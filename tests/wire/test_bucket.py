@@ -779,7 +779,7 @@ def test_modules_of_one_request_load_side_by_side():
 
 @pytest.mark.slow
 def test_a_transfer_cap_holds():
-    config = {**QUICK, "bucket_parallel": "2", "bucket_parallel_request": "1"}
+    config = {"bucket_parallel": "2", "bucket_parallel_request": "1"}
     with Stack(config=config) as s:
         modules = [fresh(s) for _ in range(4)]
         s.bucket.control("slow:0.4")
