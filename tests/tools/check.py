@@ -38,8 +38,8 @@ WITHOUT_DAEMON = (
 # Programs of one thread, as storectl of the stores, and one request after the other about what goes in and out: nothing that two threads
 # could race for.
 WITHOUT_RACES = (
-    "test_bombs.py", "test_corners.py", "test_debuginfod.py", "test_error_headers.py", "test_errors.py", "test_filter.py", "test_manners.py",
-    "test_segments.py", "test_symbfile_store.py", "test_symbtool.py", "test_text.py", "test_v4.py", "test_v5.py", "test_zip_uploads.py",
+    "test_bombs.py", "test_build_ids.py", "test_corners.py", "test_debuginfod.py", "test_error_headers.py", "test_errors.py", "test_filter.py",
+    "test_manners.py", "test_missing.py", "test_segments.py", "test_store.py", "test_symbfile_store.py", "test_symbtool.py", "test_text.py", "test_v4.py", "test_v5.py", "test_zip_uploads.py",
 )  # fmt: skip
 VALGRIND = (
     "valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect "

@@ -31,6 +31,17 @@ static inline unsigned slowness(void)
 #endif
 }
 
+/* For a test that takes long and has one thread, or does the same with several as others do: ThreadSanitizer sees
+ * nothing new in it. */
+static inline bool is_watched_for_races(void)
+{
+#ifdef __SANITIZE_THREAD__
+	return true;
+#else
+	return false;
+#endif
+}
+
 /* Of n rounds that all try the same, fewer where each takes longer. */
 static inline unsigned rounds(unsigned n)
 {
