@@ -17,7 +17,7 @@ struct block_pool {
 	pthread_mutex_t lock;
 	struct kept *kept;
 	uint64_t kept_bytes, keep, used_bytes;
-	bool touched; /* since the last fill */
+	bool touched; /* since the last trim */
 };
 
 struct block_pool *block_pool_new(uint64_t keep)
@@ -48,17 +48,6 @@ void block_pool_free(struct block_pool *p)
 	free(p);
 }
 
-/* mmap, since malloc might never give it back to the system */
-static uint8_t *new_block(void)
-{
-	void *data = mmap(NULL, BLOCK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (data == MAP_FAILED)
-		return NULL;
-	/* all at once: faulting each page in separately costs twice as much */
-	madvise(data, BLOCK_SIZE, MADV_POPULATE_WRITE);
-	return data;
-}
-
 uint8_t *block_get(struct block_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
@@ -72,21 +61,26 @@ uint8_t *block_get(struct block_pool *p)
 	pthread_mutex_unlock(&p->lock);
 	if (block)
 		return (uint8_t *)block;
-	uint8_t *data = new_block();
-	if (data)
+	/* mmap, since malloc might never give it back to the system */
+	void *data = mmap(NULL, BLOCK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (data != MAP_FAILED) {
+		/* all at once: faulting each page in separately costs twice as much */
+		madvise(data, BLOCK_SIZE, MADV_POPULATE_WRITE);
 		return data;
+	}
 	pthread_mutex_lock(&p->lock);
 	p->used_bytes -= BLOCK_SIZE;
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
 }
 
-/* Takes the lock. Frees the block if enough are kept. */
-static void keep_or_free(struct block_pool *p, uint8_t *data, uint64_t was_used)
+void block_put(struct block_pool *p, uint8_t *data)
 {
 	struct kept *block = (struct kept *)(void *)data;
+	if (!block)
+		return;
 	pthread_mutex_lock(&p->lock);
-	p->used_bytes -= was_used;
+	p->used_bytes -= BLOCK_SIZE;
 	if (p->kept_bytes < p->keep) {
 		block->next = p->kept;
 		p->kept = block;
@@ -98,12 +92,6 @@ static void keep_or_free(struct block_pool *p, uint8_t *data, uint64_t was_used)
 		munmap(block, BLOCK_SIZE);
 }
 
-void block_put(struct block_pool *p, uint8_t *data)
-{
-	if (data)
-		keep_or_free(p, data, BLOCK_SIZE);
-}
-
 uint64_t block_pool_used(struct block_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
@@ -112,26 +100,27 @@ uint64_t block_pool_used(struct block_pool *p)
 	return bytes;
 }
 
+static struct kept *take_kept(struct block_pool *p)
+{
+	struct kept *kept = p->kept;
+	p->kept = NULL;
+	p->kept_bytes = 0;
+	return kept;
+}
+
 void block_pool_drop(struct block_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
-	struct kept *unused = p->kept;
-	p->kept = NULL;
-	p->kept_bytes = 0;
+	struct kept *unused = take_kept(p);
 	pthread_mutex_unlock(&p->lock);
 	free_list(unused);
 }
 
-void block_pool_fill(struct block_pool *p, unsigned most)
+void block_pool_trim(struct block_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
-	uint64_t lacks = p->touched || p->kept_bytes >= p->keep ? 0 : (p->keep - p->kept_bytes) / BLOCK_SIZE;
+	struct kept *unused = p->touched || p->used_bytes ? NULL : take_kept(p);
 	p->touched = false;
 	pthread_mutex_unlock(&p->lock);
-	for (unsigned i = 0; i < most && i < lacks; i++) {
-		uint8_t *data = new_block();
-		if (!data)
-			return;
-		keep_or_free(p, data, 0);
-	}
+	free_list(unused);
 }

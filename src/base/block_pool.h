@@ -22,8 +22,7 @@ void block_put(struct block_pool *p, uint8_t *block);
 uint64_t block_pool_used(struct block_pool *p);
 /* Frees the unused blocks. */
 void block_pool_drop(struct block_pool *p);
-/* To be called now and then: if nobody has taken a block since the last call, makes up to `most` of those that lack to
- * what is kept, so that who needs them next does not wait for the kernel. */
-void block_pool_fill(struct block_pool *p, unsigned most);
+/* To be called now and then: frees the unused blocks if nobody has used the pool since the last call. */
+void block_pool_trim(struct block_pool *p);
 
 #endif

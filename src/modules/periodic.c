@@ -18,8 +18,6 @@ enum {
 	TICK_MS = 100,
 	TRIM_INTERVAL = 30, /* seconds */
 	SPARE_PART = 16,    /* of the limit */
-	FILL_BLOCKS = 16,   /* in a tick: some 6 ms; only while this part of the limit is free: */
-	FILL_BELOW = 4,
 	MISSED_MAX = 10000,
 	HELD_UP_SECONDS = 5, /* after which the log tells */
 };
@@ -84,7 +82,7 @@ static bool has_spare(struct load_context *context, const struct memory_watch *w
 }
 
 /* Above the limit, first returns the memory that malloc and the pool of blocks keep after free. If that is not enough
- * and no request is waiting, also evicts from the cache. Far below it, fills the pool. */
+ * and no request is waiting, also evicts from the cache. */
 static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 {
 	uint64_t bytes = account_resident(),
@@ -109,8 +107,6 @@ static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 	w->full = noticed;
 	if (trims && full && idle) /* the next call returns this memory to the system */
 		page_cache_shrink(ls->context->cache, bytes - most + most / 16);
-	if (!trims && bytes < most - most / FILL_BELOW)
-		block_pool_fill(ls->context->blocks, FILL_BLOCKS);
 }
 
 /* Takes the lock, but not for that long. False when the process is stopping. */
@@ -154,7 +150,7 @@ static void *tick_main(void *arg)
 {
 	struct periodic *p = arg;
 	struct load_context *context = p->loads->context;
-	int64_t second = clock_now(), none_held_up = second, told = second - MINUTE;
+	int64_t second = clock_now(), trimmed = second, none_held_up = second, told = second - MINUTE;
 	struct memory_watch memory = {0};
 	while (rest(p, TICK_MS * MS)) {
 		int64_t now = clock_now();
@@ -167,6 +163,8 @@ static void *tick_main(void *arg)
 			finish_when_idle(p->finishers, now);
 			tell_held_up(p->loads, now, &none_held_up, &told);
 		}
+		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
+			block_pool_trim(context->blocks);
 	}
 	return NULL;
 }
