@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # run.sh TARGET MINUTES: builds tests/fuzz/fuzz_TARGET.c with libFuzzer and sanitizers in build/fuzz and runs it from the
 # kept inputs for so many minutes of processor time. New inputs go to build/fuzz/corpus/TARGET, what ends the process to
-# build/fuzz/found. The last line is one for the log in docs/testing.md; after an interrupt it has the minutes until then.
+# build/fuzz/found. The last line has the minutes, also after an interrupt, the runs, and whether something was found.
 set -eu
 target=$1 minutes=$2
 root=$(cd "$(dirname "$0")/../.." && pwd)

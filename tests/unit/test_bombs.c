@@ -2,7 +2,7 @@
 /*
  * Small inputs that are made to cost much, beside those of test_offmap_limits, test_symbfile_map_limits and
  * test_request_memory: at twice the size each takes at most 2.2 times the work, allocations and bytes, and what it
- * gives is right. The times that are printed are in docs/testing.md; nothing here depends on them.
+ * gives is right. Nothing depends on the times that are printed.
  */
 #include <config.h>
 
