@@ -407,19 +407,23 @@ static void load(struct loaded *l, const struct buffer *t, uint64_t limit, uint6
 	l->module->text = l->text;
 }
 
-/* The same of a file that comes as gzip; readers: how many second threads other arrivals have. False if out of memory.
- */
-static bool load_gzip(struct loaded *l, const struct buffer *t, uint64_t limit, atomic_uint readers)
+/* free() what it points to. */
+static struct iovec gzip_of(const struct buffer *t)
 {
 	struct iovec part = {t->data, t->len};
-	struct module_hash hash = {0};
-	struct arrival in;
 	uint8_t *gz;
 	size_t len;
-	*l = (struct loaded){.pool = block_pool_new(0), .budget = {.limit = limit, .one = limit}};
-	alloc_pause();
 	assert_int_equal(gzip_compress(&part, 1, &gz, &len), ERR_OK);
-	alloc_go_on();
+	return (struct iovec){gz, len};
+}
+
+/* The same of a file that comes as gzip; readers: how many second threads other arrivals have. False if out of memory.
+ */
+static bool load_gzip(struct loaded *l, struct iovec gz, uint64_t limit, atomic_uint readers)
+{
+	struct module_hash hash = {0};
+	struct arrival in;
+	*l = (struct loaded){.pool = block_pool_new(0), .budget = {.limit = limit, .one = limit}};
 	struct bucket_body *body = bucket_body_new();
 	l->text = l->pool ? symmap_new(&plain_options, l->pool, &l->budget, str_from("")) : NULL;
 	struct offmap *map = NULL;
@@ -428,14 +432,12 @@ static bool load_gzip(struct loaded *l, const struct buffer *t, uint64_t limit, 
 		struct bucket_sink sink = arrival_sink(&in);
 		bucket_body_start(body, &sink, UINT64_MAX);
 		enum bucket_outcome outcome = BUCKET_OK;
-		for (size_t at = 0, n = 100003; at < len && outcome == BUCKET_OK; at += n)
-			outcome = bucket_body_add(body, gz + at, n < len - at ? n : len - at);
+		for (size_t at = 0, n = 100003; at < gz.iov_len && outcome == BUCKET_OK; at += n)
+			outcome = bucket_body_add(
+			        body, (uint8_t *)gz.iov_base + at, n < gz.iov_len - at ? n : gz.iov_len - at);
 		map = arrival_finish(&in, outcome == BUCKET_OK && bucket_body_end(body) == BUCKET_OK);
 	}
 	bucket_body_free(body);
-	alloc_pause();
-	free(gz);
-	alloc_go_on();
 	l->cache = map ? page_cache_new(UINT32_MAX) : NULL;
 	l->module = l->cache ? module_new(&hash, map) : NULL;
 	if (!l->module && !l->cache)
@@ -555,13 +557,14 @@ static void test_text_that_came_as_gzip(void **state)
 {
 	static const uint64_t limits[] = {0, 5 * BLOCK_SIZE, UINT64_MAX};
 	(void)state;
-	for (unsigned in_order = 0; in_order < 2; in_order++)
+	for (unsigned in_order = 0; in_order < 2; in_order++) {
+		struct buffer t = make_functions(1 << 16, in_order);
+		struct iovec gz = gzip_of(&t);
+		struct offmap *want = map_build(text_str(&t), &plain_options);
 		for (unsigned i = 0; i < (is_watched_for_races() ? 1 : sizeof limits / sizeof *limits); i++) {
-			struct buffer t = make_functions(1 << 16, in_order);
-			struct offmap *want = map_build(text_str(&t), &plain_options);
 			struct loaded l;
 			uint64_t half, most = in_order ? 4 << 20 : t.len, raw = limits[i] < most ? limits[i] : most;
-			assert_true(load_gzip(&l, &t, limits[i], 0));
+			assert_true(load_gzip(&l, gz, limits[i], 0));
 			l.want = want;
 			assert_int_equal(packed_text_has(symmap_packed(l.text), 20), in_order);
 			assert_int_equal(packed_text_has(symmap_packed(l.text), 0), in_order && !raw);
@@ -572,9 +575,11 @@ static void test_text_that_came_as_gzip(void **state)
 			finish_pages(&l, &half);
 			assert_same_pages(want, l.module->map);
 			unload(&l);
-			offmap_free(want);
-			buffer_release(&t);
 		}
+		offmap_free(want);
+		free(gz.iov_base);
+		buffer_release(&t);
+	}
 }
 
 static void add_stack_records(struct buffer *t, size_t len)
@@ -600,11 +605,12 @@ static void test_large_functions_are_cut_alike(void **state)
 			add_stack_records(&t, next_random(&seed) % BLOCK_SIZE);
 	}
 	struct offmap *want = map_build(text_str(&t), &plain_options);
+	struct iovec gz = gzip_of(&t);
 	for (unsigned gzip = 0; gzip < 2; gzip++)
 		for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
 			struct loaded l;
 			if (gzip)
-				assert_true(load_gzip(&l, &t, limits[i], 0));
+				assert_true(load_gzip(&l, gz, limits[i], 0));
 			else
 				load(&l, &t, limits[i], 0);
 			l.want = want;
@@ -613,6 +619,7 @@ static void test_large_functions_are_cut_alike(void **state)
 			unload(&l);
 		}
 	offmap_free(want);
+	free(gz.iov_base);
 	buffer_release(&t);
 }
 
@@ -897,6 +904,7 @@ static void test_makers_wait_for_memory(void **state)
 
 struct attempt {
 	struct buffer text;
+	struct iovec gz; /* the same */
 	uint64_t limit;
 };
 
@@ -935,7 +943,7 @@ static bool try_gzip(void *arg)
 	const struct attempt *a = arg;
 	struct loaded l;
 	struct symmap_maker maker = {0};
-	bool ok = load_gzip(&l, &a->text, a->limit, UINT_MAX / 2) && symmap_take(l.text, true, &maker);
+	bool ok = load_gzip(&l, a->gz, a->limit, UINT_MAX / 2) && symmap_take(l.text, true, &maker);
 	for (uint32_t i = 0; ok && i < l.module->map->code_count; i += 10) {
 		struct page *p = symmap_make(&maker, PAGE_CODE, i, NULL);
 		ok = p != NULL;
@@ -955,7 +963,9 @@ static void test_no_memory_for_gzip(void **state)
 		skip();
 	for (unsigned in_order = 0; in_order < 2; in_order++) {
 		struct attempt a = {.text = make_functions(10 << 10, in_order)};
+		a.gz = gzip_of(&a.text);
 		assert_in_range(fail_each_allocation(try_gzip, &a), 30, 400);
+		free(a.gz.iov_base);
 		buffer_release(&a.text);
 	}
 }
