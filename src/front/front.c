@@ -74,6 +74,7 @@ struct front {
 
 	pthread_mutex_t accepting; /* whose turn it is to use the listener */
 	int listener;              /* -1: no longer */
+	struct connection *next;   /* memory for the next one, without which none is accepted */
 
 	atomic_bool draining;
 	pthread_mutex_t lock; /* guards what follows */
@@ -103,12 +104,11 @@ struct worker {
 
 /* ---- connections ---- */
 
-/* Takes ownership of the descriptor. NULL if out of memory. */
-static struct connection *connection_new(struct front *f, int fd)
+/* Takes ownership of the descriptor. With f->accepting held. */
+static struct connection *connection_begin(struct front *f, int fd)
 {
-	struct connection *c = malloc(sizeof *c);
-	if (!c)
-		return NULL;
+	struct connection *c = f->next;
+	f->next = NULL;
 	pthread_mutex_lock(&f->lock);
 	*c = (struct connection){.fd = fd};
 	LIST_INSERT_HEAD(&f->connections, c, all);
@@ -182,6 +182,8 @@ static int accept_one(int listener)
 static int accept_some(struct front *f)
 {
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+		if (!f->next && !(f->next = malloc(sizeof *f->next)))
+			return ENOMEM;
 		int fd = accept_one(f->listener);
 		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return 0;
@@ -190,11 +192,7 @@ static int accept_some(struct front *f)
 		if (fd < 0)
 			return errno;
 		set_timeouts(fd, f->io_timeout);
-		struct connection *c = connection_new(f, fd);
-		if (c)
-			connection_wait(f, c, fd, EPOLL_CTL_ADD);
-		else
-			close(fd);
+		connection_wait(f, connection_begin(f, fd), fd, EPOLL_CTL_ADD);
 	}
 	return 0;
 }
@@ -884,6 +882,7 @@ static void front_free(struct front *f)
 	pthread_cond_destroy(&f->helped);
 	pthread_mutex_destroy(&f->lock);
 	pthread_mutex_destroy(&f->accepting);
+	free(f->next);
 	free(f->workers);
 	free(f);
 }

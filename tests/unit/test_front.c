@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -781,6 +782,41 @@ static void many_connections_on_few_threads(void **state)
 	wait_until(metric_get(M_CONNECTIONS) == 0 && metric_get(M_REQUESTS_IN_FLIGHT) == 0);
 }
 
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+static atomic_bool no_memory_left;
+static atomic_uint denied;
+
+void *__wrap_malloc(size_t n)
+{
+	if (!no_memory_left)
+		return __real_malloc(n);
+	denied++;
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void connections_without_memory_wait(void **state)
+{
+	int fds[3];
+	struct client_reply r;
+	(void)state;
+	start_front();
+	no_memory_left = true;
+	for (unsigned i = 0; i < 3; i++)
+		assert_true((fds[i] = client_connect(path)) >= 0);
+	wait_until(denied >= 2);
+	assert_in_range(metric_get(M_CONNECTIONS), 0, 1);
+	no_memory_left = false;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(client_send(fds[i], &(struct client_request){.method = "GET", .uri = "/t/echo"}));
+		client_read(fds[i], &r, 1, 0);
+		assert_int_equal(r.status, 200);
+		client_reply_release(&r);
+		close(fds[i]);
+	}
+}
+
 static void garbage_closes_the_connection_at_once(void **state)
 {
 	static const struct {
@@ -1493,6 +1529,7 @@ int main(void)
 	        TEST(bodies_that_are_refused),
 	        TEST(a_body_that_nobody_reads),
 	        TEST(many_connections_on_few_threads),
+	        TEST(connections_without_memory_wait),
 	        TEST(garbage_closes_the_connection_at_once),
 	        TEST(silent_and_half_requests),
 	        TEST(connections_that_are_not_kept),
