@@ -17,7 +17,7 @@
 #define HOUR (60 * MINUTE)
 #define DAY (24 * HOUR)
 
-#define AT(field) offsetof(struct config, field)
+#define AT(field) offsetof(struct config, field), sizeof((struct config *)0)->field
 
 const struct config_row config_rows[] = {
 #define FRONT "Connections from nginx"

@@ -22,7 +22,7 @@ enum config_type {
 struct config_row {
 	const char *key;
 	enum config_type type;
-	size_t at; /* offset in struct config */
+	size_t at, size; /* of the field in struct config */
 	const char *fallback;
 	uint64_t min, max; /* of the types that are numbers */
 	const char *words; /* separated by blanks, or NULL */

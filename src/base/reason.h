@@ -10,31 +10,37 @@ enum reason {
 	REASON_NO_MODULE,
 	REASON_NO_OFFSET,
 	REASON_NO_INTEGER,
-	/* of a module */
-	REASON_NO_ID,
+	REASONS_OF_MODULE,
+	REASON_NO_ID = REASONS_OF_MODULE,
 	REASON_NOT_FOUND,
 	REASON_OTHER_BUILD,
 	REASON_STRIPPED,
 	REASON_CORRUPT,
 	REASON_TOO_LARGE,
 	REASON_PARTS_MISSING,
-	/* of an offset */
-	REASON_BELOW_FIRST,
+	REASONS_OF_OFFSET,
+	REASON_BELOW_FIRST = REASONS_OF_OFFSET,
 	REASON_BETWEEN,
 	REASON_ABOVE_LAST,
 	REASON_WRONG_OFFSET,
 	REASON_NO_SEGMENTS,
 	REASON_NOT_LOADED,
 	REASON_NO_FUNCTION,
-	/* of neither */
-	REASON_NO_ANSWER,
+	REASONS_OF_NEITHER,
+	REASON_NO_ANSWER = REASONS_OF_NEITHER,
 	REASONS,
 };
 
 /* Whether it tells of the module, whatever the offset is. */
 static inline bool reason_is_of_module(enum reason reason)
 {
-	return reason >= REASON_NO_ID && reason <= REASON_PARTS_MISSING;
+	return reason >= REASONS_OF_MODULE && reason < REASONS_OF_OFFSET;
+}
+
+/* Whether it tells of the offset: the module has symbols, or a file. */
+static inline bool reason_is_of_offset(enum reason reason)
+{
+	return reason >= REASONS_OF_OFFSET && reason < REASONS_OF_NEITHER;
 }
 
 /* Plain ASCII without quotes and backslashes, so that no form of output has to escape it. */

@@ -509,11 +509,10 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 	return err || !n->server ? err : ask_server(n, all, e);
 }
 
-/* Whether a frame was looked up. */
-static bool is_of_offset(enum reason r)
+/* Whether a frame was. */
+static bool was_looked_up(enum reason r)
 {
-	return r == REASON_NONE || r == REASON_BELOW_FIRST || r == REASON_BETWEEN || r == REASON_ABOVE_LAST ||
-	       r == REASON_WRONG_OFFSET || r == REASON_NO_FUNCTION;
+	return r == REASON_NONE || (reason_is_of_offset(r) && r != REASON_NO_SEGMENTS && r != REASON_NOT_LOADED);
 }
 
 /* Names for offsets in files whose places nobody knows are right only if a frame confirms them. */
@@ -525,7 +524,7 @@ static void drop_guesses(struct filter_names *n, const struct frame_batch *b)
 			struct frame_names *names = &b->names[i];
 			struct module *m = f->module < 0 ? NULL : &n->modules[f->module];
 			uint64_t address;
-			if (f->base != TEXT_FILE || !m || m->confirmed || !is_of_offset(names->why))
+			if (f->base != TEXT_FILE || !m || m->confirmed || !was_looked_up(names->why))
 				continue;
 			if (m->file.count && !file_map_address(&m->file, f->address, &address))
 				*names = (struct frame_names){.why = REASON_NOT_LOADED};

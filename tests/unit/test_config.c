@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/config_table.h"
 
 static char folder[] = "/tmp/test-config-XXXXXX";
 static char path[64];
@@ -124,6 +125,26 @@ static void defaults(void **state)
 	assert_string_equal(c->keys_file, "");
 	assert_string_equal(c->log_file, "");
 	assert_string_equal(c->log_level, "info");
+}
+
+/* What is written to a field of another size is beside it. */
+static void fields_have_the_size_of_their_type(void **state)
+{
+	static const size_t sizes[] = {
+	        [TYPE_STRING] = sizeof(char *),
+	        [TYPE_WORD] = sizeof(char *),
+	        [TYPE_LIST] = sizeof(struct config_list),
+	        [TYPE_BOOL] = sizeof(bool),
+	        [TYPE_COUNT] = sizeof(uint64_t),
+	        [TYPE_BYTES] = sizeof(uint64_t),
+	        [TYPE_DURATION] = sizeof(int64_t),
+	        [TYPE_OCTAL] = sizeof(uint64_t),
+	        [TYPE_CHOICE] = sizeof(unsigned),
+	};
+	(void)state;
+	for (const struct config_row *row = config_rows; row->key; row++)
+		if (row->size != sizes[row->type])
+			fail_msg("%s has %zu bytes", row->key, row->size);
 }
 
 static void sizes_and_times(void **state)
@@ -587,6 +608,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test_setup_teardown(defaults, setup, teardown),
+	        cmocka_unit_test(fields_have_the_size_of_their_type),
 	        cmocka_unit_test_setup_teardown(sizes_and_times, setup, teardown),
 	        cmocka_unit_test_setup_teardown(other_types, setup, teardown),
 	        cmocka_unit_test(host_and_port_of_addresses),
