@@ -509,7 +509,7 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 	return err || !n->server ? err : ask_server(n, all, e);
 }
 
-/* Whether a frame was. */
+/* Whether a frame's offset was asked for in the symbols of its module. */
 static bool was_looked_up(enum reason r)
 {
 	return r == REASON_NONE || (reason_is_of_offset(r) && r != REASON_NO_SEGMENTS && r != REASON_NOT_LOADED);
