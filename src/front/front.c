@@ -35,6 +35,7 @@ enum {
 	ACCEPTS_MAX = 64,    /* in a row, before another event is handled */
 	FREE_MAX = 256,      /* exchanges kept for reuse */
 	SPARE_MAX = 64,      /* fibers kept for reuse */
+	RESERVE = 64,        /* connections that are accepted when no memory is left */
 	EVENTS_MAX = 16,     /* taken at a time while others wait */
 	OUT_OF_DESCRIPTORS_MS = 50,
 	NO_FIBER_MS = 10,
@@ -81,6 +82,8 @@ struct front {
 	pthread_cond_t quiet; /* front_stop may have got what it waits for */
 	unsigned running;     /* workers that have not ended */
 	LIST_HEAD(, connection) connections;
+	LIST_HEAD(, connection) reserve; /* memory of that many */
+	unsigned reserved;
 	struct turns turns;
 	LIST_HEAD(, help_work) offered;        /* for those that are idle */
 	unsigned helping;                      /* workers */
@@ -104,6 +107,51 @@ struct worker {
 
 /* ---- connections ---- */
 
+/* With f->lock held. */
+static void free_connection_memory(struct front *f, struct connection *c)
+{
+	if (f->reserved == RESERVE) {
+		free(c);
+		return;
+	}
+	LIST_INSERT_HEAD(&f->reserve, c, all);
+	f->reserved++;
+}
+
+static bool fill_reserve(struct front *f)
+{
+	for (; f->reserved < RESERVE; f->reserved++) {
+		struct connection *c = malloc(sizeof *c);
+		if (!c)
+			return false;
+		LIST_INSERT_HEAD(&f->reserve, c, all);
+	}
+	return true;
+}
+
+/* NULL when the reserve is in use, too. */
+static struct connection *take_reserved(struct front *f)
+{
+	pthread_mutex_lock(&f->lock);
+	struct connection *c = LIST_FIRST(&f->reserve);
+	if (c) {
+		LIST_REMOVE(c, all);
+		f->reserved--;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return c;
+}
+
+/* With f->accepting held. */
+static bool have_next(struct front *f)
+{
+	if (!f->next)
+		f->next = malloc(sizeof *f->next);
+	if (!f->next)
+		f->next = take_reserved(f);
+	return f->next != NULL;
+}
+
 /* Takes ownership of the descriptor. With f->accepting held. */
 static struct connection *connection_begin(struct front *f, int fd)
 {
@@ -124,7 +172,7 @@ static void free_connection(struct front *f, struct connection *c)
 	if (LIST_EMPTY(&f->connections))
 		pthread_cond_signal(&f->quiet);
 	metric_add(M_CONNECTIONS, -1);
-	free(c);
+	free_connection_memory(f, c);
 }
 
 static void connection_forget(struct front *f, struct connection *c)
@@ -182,7 +230,7 @@ static int accept_one(int listener)
 static int accept_some(struct front *f)
 {
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
-		if (!f->next && !(f->next = malloc(sizeof *f->next)))
+		if (!have_next(f))
 			return ENOMEM;
 		int fd = accept_one(f->listener);
 		if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -867,6 +915,8 @@ static void front_free(struct front *f)
 		STAILQ_REMOVE_HEAD(&f->free, next);
 		exchange_free(p);
 	}
+	for (struct connection *c; (c = take_reserved(f));)
+		free(c);
 	while (f->spare_count)
 		fiber_free(f->spare[--f->spare_count]);
 	for (unsigned i = 0; f->workers && i < f->turns.workers; i++)
@@ -922,8 +972,8 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	pthread_mutex_init(&f->lock, NULL);
 	clock_condition_init(&f->quiet);
 	pthread_cond_init(&f->helped, NULL);
-	enum err err = ERR_OK;
-	if (!open_descriptors(f) || !fcgi_library_init())
+	enum err err = fill_reserve(f) ? ERR_OK : no_memory(e);
+	if (!err && (!open_descriptors(f) || !fcgi_library_init()))
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
 	if (!err)
 		err = start_workers(f, workers, e);

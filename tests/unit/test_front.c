@@ -796,19 +796,27 @@ void *__wrap_malloc(size_t n)
 	return NULL;
 }
 
+/* For those behind the reserve: what others give back is for them. */
 static void connections_without_memory_wait(void **state)
 {
-	int fds[3];
+	enum { RESERVE = 64, MORE = 4 };
+	int fds[RESERVE + MORE];
 	struct client_reply r;
 	(void)state;
 	start_front();
 	no_memory_left = true;
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < RESERVE + MORE; i++)
 		assert_true((fds[i] = client_connect(path)) >= 0);
+	wait_until(metric_get(M_CONNECTIONS) >= RESERVE);
+	denied = 0;
 	wait_until(denied >= 2);
-	assert_in_range(metric_get(M_CONNECTIONS), 0, 1);
+	/* one more where memory was at hand for the next one */
+	assert_in_range(metric_get(M_CONNECTIONS), RESERVE, RESERVE + 1);
+	for (unsigned i = 0; i < RESERVE; i++)
+		close(fds[i]);
+	wait_until(metric_get(M_CONNECTIONS) == MORE);
 	no_memory_left = false;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = RESERVE; i < RESERVE + MORE; i++) {
 		assert_true(client_send(fds[i], &(struct client_request){.method = "GET", .uri = "/t/echo"}));
 		client_read(fds[i], &r, 1, 0);
 		assert_int_equal(r.status, 200);
