@@ -32,6 +32,8 @@ int __wrap___asprintf_chk(char **out, int flag, const char *format, ...) __attri
 
 /* Blocks that are held, in a hash table; 1 in place of one that was given back. */
 static uintptr_t blocks[BLOCKS];
+static uint32_t used[BLOCKS]; /* the places of it that are not 0: few, mostly, and it is cleared for each attempt */
+static size_t used_count;
 static size_t held, bytes, peak, calls, failed;
 static size_t work_before;
 static size_t fail_from, fail_to; /* numbers of the calls that get nothing */
@@ -49,6 +51,8 @@ static void *remember(void *p)
 		return p;
 	while (blocks[at] > 1)
 		at = (at + 1) % BLOCKS;
+	if (!blocks[at])
+		used[used_count++] = (uint32_t)at;
 	blocks[at] = (uintptr_t)p;
 	held++;
 	bytes += malloc_usable_size(p);
@@ -163,8 +167,8 @@ void alloc_go_on(void)
 
 static void start(size_t from, size_t to)
 {
-	for (size_t i = 0; i < BLOCKS; i++)
-		blocks[i] = 0;
+	while (used_count)
+		blocks[used[--used_count]] = 0;
 	held = bytes = peak = calls = failed = 0;
 	fail_from = from;
 	fail_to = to;
