@@ -4,6 +4,7 @@
 #ifndef TESTS_SEED_H
 #define TESTS_SEED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 

