@@ -1609,7 +1609,7 @@ static void test_many_frames(void **state)
 		text_reader_free(r);
 		free(f.frames);
 	}
-	struct found f = {.text = text, .max = rounds(10000000)};
+	struct found f = {.text = text, .max = rounds(10000000) / slowness()};
 	size_t used, len = 0;
 	for (; len + 9 < TEXT_LINE_MAX; len += 9)
 		memcpy(text + len, "a.so+0x1\n", 9);
