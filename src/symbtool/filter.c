@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/hex.h"
 #include "symbfile/build_id.h"
 #include "symbfile/file_id.h"
@@ -32,6 +33,9 @@ enum {
 	OUT_BYTES = 1 << 20,    /* written at a time */
 	NAMES_MAX = 4,          /* modules without symbols that are listed at the end */
 };
+
+/* From the first bytes of a batch. A memory map that follows a stack comes a little later, if by a pipe. */
+static const int64_t patience = 200 * MS;
 
 struct filter {
 	struct text_reader *reader;
@@ -269,16 +273,19 @@ static enum err read_lines(struct filter *f, bool last, struct error *e)
 
 /* ---- in ---- */
 
-static bool is_ready(int fd)
+/* Until then at most. */
+static bool wait_for_input(int fd, int64_t until)
 {
+	int64_t left = until - clock_now();
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	return poll(&p, 1, 0) == 1;
+	return poll(&p, 1, left > 0 ? (int)((left + MS - 1) / MS) : 0) == 1;
 }
 
 static enum err copy_input(struct filter *f, int fd, const char *name, struct error *e)
 {
 	enum err err = ERR_OK;
 	bool bad = false;
+	int64_t until = 0; /* when the batch is written, unless more is there */
 	for (bool end = false; !end && !err;) {
 		ssize_t n = read(fd, f->text + f->len, TEXT_BYTES - f->len);
 		if (n < 0 && errno == EINTR)
@@ -293,9 +300,13 @@ static enum err copy_input(struct filter *f, int fd, const char *name, struct er
 		}
 		end = n <= 0;
 		f->len += n > 0 ? (size_t)n : 0;
+		if (!until)
+			until = clock_now() + patience;
 		err = read_lines(f, end, e);
-		if (!err && (end || f->used >= BATCH_BYTES || !is_ready(fd)))
+		if (!err && (end || f->used >= BATCH_BYTES || !wait_for_input(fd, until))) {
 			err = end_batch(f, e);
+			until = 0;
+		}
 	}
 	return err || !bad ? err : ERR_IO;
 }

@@ -14,10 +14,10 @@ struct filter_options {
 	const char *program; /* the file of which the whole text is, also one of modules; NULL: unknown */
 };
 
-/* Copies files, one after the other, to standard output; "-" is standard input, and so is no file at all. What has
- * arrived is written as soon as there is nothing more to read. At the end one line on standard error says how many
- * frames have no name, and why. ERR_IO: something could not be read (already reported); ERR_BAD_REQUEST: a module
- * option is malformed; ERR_NO_MEMORY; or the server's error, after which frames stay without names. */
+/* Copies files, one after the other, to standard output; "-" is standard input, and so is no file at all. What
+ * arrives is written a fifth of a second later, with what has arrived meanwhile. At the end one line on standard error
+ * says how many frames have no name, and why. ERR_IO: something could not be read (already reported); ERR_BAD_REQUEST:
+ * a module option is malformed; ERR_NO_MEMORY; or the server's error, after which frames stay without names. */
 enum err filter_run(const struct filter_options *options, char *const *paths, size_t count, struct error *e);
 
 #endif
