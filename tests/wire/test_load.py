@@ -82,6 +82,7 @@ def run_requests(stack, requests):
         return sum(pool.map(one, [requests[i::CLIENTS] for i in range(CLIENTS)]))
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_real_requests(requests, real_bucket):
     lines = requests[1][: less_when_watched(len(requests[1]))]
