@@ -4,6 +4,7 @@
  * named in docs/stack-text.md. */
 #include <config.h>
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +23,7 @@
 #include "text/signs.h"
 #include "text/write_names.h"
 
-enum { OUT_MAX = 64 << 20 };
+enum { OUT_MAX = 64 << 20, SAMPLE_MAX = 1 << 20 };
 
 /* What was found, as text: a line a frame. */
 struct found {
@@ -81,24 +82,31 @@ static char *show(const struct text_reader *r, const struct found *f)
 	return (char *)out.data;
 }
 
+/* Also given the id of a module with this name, unless that is NULL. */
+static char *found_in(const char *name, const char *id, const char *text, size_t piece)
+{
+	struct found f = {.text = text};
+	struct text_reader *r = text_reader_new(1000, take_frame, &f);
+	assert_non_null(r);
+	if (name)
+		assert_true(text_reader_know(r, str_from(name), str_from(id)));
+	assert_int_equal(read_in_pieces(r, text, strlen(text), piece), TEXT_OK);
+	for (size_t k = 0; k < f.count; k++)
+		assert_int_equal(text_reader_place(r, &f.frames[k]), TEXT_OK);
+	text_reader_settle(r);
+	char *shown = show(r, &f);
+	free(f.frames);
+	text_reader_free(r);
+	return shown;
+}
+
 static void expect_after(const char *name, const char *id, const char *text, const char *expected)
 {
 	static const size_t pieces[] = {1, 7, 64, SIZE_MAX};
 	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-		struct found f = {.text = text};
-		struct text_reader *r = text_reader_new(100, take_frame, &f);
-		assert_non_null(r);
-		if (name)
-			assert_true(text_reader_know(r, str_from(name), str_from(id)));
-		assert_int_equal(read_in_pieces(r, text, strlen(text), pieces[i]), TEXT_OK);
-		for (size_t k = 0; k < f.count; k++)
-			assert_int_equal(text_reader_place(r, &f.frames[k]), TEXT_OK);
-		text_reader_settle(r);
-		char *shown = show(r, &f);
+		char *shown = found_in(name, id, text, pieces[i]);
 		assert_string_equal(shown, expected);
 		free(shown);
-		free(f.frames);
-		text_reader_free(r);
 	}
 }
 
@@ -1469,6 +1477,53 @@ static void test_json_of_mongodb_and_abrt(void **state)
 	        "5 /lib/libx.so libx.so/" DEBUG_ID " 0x10f9 image []\n");
 }
 
+static char *read_sample(const char *name)
+{
+	char path[4096];
+	const char *top = getenv("srcdir");
+	snprintf(path, sizeof path, "%s/tests/data/text/crash/%s", top ? top : ".", name);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	char *text = calloc(1, SAMPLE_MAX);
+	assert_non_null(text);
+	assert_in_range(fread(text, 1, SAMPLE_MAX, file), 1, SAMPLE_MAX - 1);
+	fclose(file);
+	return text;
+}
+
+/* What is found in real samples does not depend on how their bytes arrive. */
+static void test_samples_in_pieces(void **state)
+{
+	static const size_t pieces[] = {SIZE_MAX, 1, 7, 64, 4096};
+	char path[4096];
+	unsigned samples = 0;
+	(void)state;
+	snprintf(path, sizeof path, "%s/tests/data/text/crash", getenv("srcdir") ? getenv("srcdir") : ".");
+	DIR *dir = opendir(path);
+	assert_non_null(dir);
+	for (const struct dirent *e; (e = readdir(dir));) {
+		if (!strstr(e->d_name, ".txt") && !strstr(e->d_name, ".json"))
+			continue;
+		char *text = read_sample(e->d_name), *whole = NULL;
+		for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+			char *shown = found_in(NULL, NULL, text, pieces[i]);
+			if (whole)
+				assert_string_equal(shown, whole);
+			else
+				assert_true(*shown);
+			if (i)
+				free(shown);
+			else
+				whole = shown;
+		}
+		free(whole);
+		free(text);
+		samples++;
+	}
+	closedir(dir);
+	assert_true(samples > 30);
+}
+
 /* Lines of two programs stand among each other, each with addresses of its own. */
 static void test_programs_in_one_log(void **state)
 {
@@ -1838,6 +1893,7 @@ int main(void)
 	        cmocka_unit_test(test_engines),
 	        cmocka_unit_test(test_dart),
 	        cmocka_unit_test(test_json_of_mongodb_and_abrt),
+	        cmocka_unit_test(test_samples_in_pieces),
 	        cmocka_unit_test(test_programs_in_one_log),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),
