@@ -213,3 +213,10 @@ struct rest text_without_prefix(struct rest line, bool has_bar, struct str *sour
 		;
 	return line;
 }
+
+bool text_prefix_goes_on(struct rest line, bool has_bar)
+{
+	struct rest host = line;
+	struct str ignored = {"", 0};
+	return take_prefix(&line, has_bar, &ignored) || take_host(&host, &ignored);
+}

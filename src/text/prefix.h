@@ -11,5 +11,7 @@
 /* The line behind it; the same line if there is none. has_bar: there may be a | in the line. *source: who wrote the
  * line, if the prefix tells it, as "host app[123]"; else empty. */
 struct rest text_without_prefix(struct rest line, bool has_bar, struct str *source);
+/* Whether what stands behind a prefix may belong to it. */
+bool text_prefix_goes_on(struct rest line, bool has_bar);
 
 #endif

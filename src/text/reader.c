@@ -351,21 +351,22 @@ static void change_source(struct text_reader *r, struct str source)
 }
 
 /* Whether its prefix begins and ends like the latest one, and tells of no source: then it need not be read again. */
-static bool has_same_prefix(const struct text_reader *r, const char *at, const char *end)
+static bool has_same_prefix(const struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	size_t len = r->prefix_len;
 	if (len <= sizeof r->prefix || r->source || (size_t)(end - at) < len)
 		return false;
 	char last = at[len - 2];
 	return !memcmp(at, r->prefix, sizeof r->prefix) && at[len - 1] == ' ' &&
-	       (last == r->prefix_last || (is_digit((unsigned char)last) && is_digit((unsigned char)r->prefix_last)));
+	       (last == r->prefix_last || (is_digit((unsigned char)last) && is_digit((unsigned char)r->prefix_last))) &&
+	       !text_prefix_goes_on((struct rest){at + len, end}, signs & SIGN_BRACE);
 }
 
 /* Behind what a log puts there, if it does, and the colours behind that. */
 static const char *behind_prefix(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	struct str source = {"", 0};
-	if (has_same_prefix(r, at, end))
+	if (has_same_prefix(r, at, end, signs))
 		return behind_colours(at + r->prefix_len, end);
 	const char *behind = text_without_prefix((struct rest){at, end}, signs & SIGN_BRACE, &source).at;
 	size_t len = (size_t)(behind - at);

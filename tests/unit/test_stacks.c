@@ -1392,6 +1392,27 @@ static void test_prefixes_of_logs(void **state)
 	        "1 /tmp/a/b b/ 0x12 elf [ in x ]\n");
 }
 
+/* A line that does not tell who wrote it stands above those that do. */
+static void test_prefixes_that_get_longer(void **state)
+{
+	static const char *const prefixes[][2] = {
+	        {"Nov 26 18:56:33 host sudo: ", "Nov 26 18:56:33 host app[123]: "},
+	        {"2026-11-26T18:56:33.123456789Z ", "2026-11-26T18:56:33.123456789Z host kernel: "},
+	        {"2026-11-26 18:56:33 ", "2026-11-26 18:56:33 web-1  | "},
+	        {"[2026-11-26 18:56:33] ", "[2026-11-26 18:56:33] [app] "},
+	        {"[2026-11-26 18:56:33] ", "[2026-11-26 18:56:33] > "},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+		char text[1000];
+		snprintf(text, sizeof text,
+		        "%snothing\n%s  4:     0x55d9f3f4a1b2 - <unknown>\n"
+		        "%s55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12   /tmp/a\n",
+		        prefixes[i][0], prefixes[i][1], prefixes[i][1]);
+		expect(text, "2 /tmp/a a/ 0x11b1 image [<unknown>]\n");
+	}
+}
+
 /* Output in strings of JSON: of a log line by line, or a report of several. Names go into the string. */
 static void test_strings_of_json(void **state)
 {
@@ -1887,6 +1908,7 @@ int main(void)
 	        cmocka_unit_test(test_ips),
 	        cmocka_unit_test(test_sentry),
 	        cmocka_unit_test(test_prefixes_of_logs),
+	        cmocka_unit_test(test_prefixes_that_get_longer),
 	        cmocka_unit_test(test_strings_of_json),
 	        cmocka_unit_test(test_html),
 	        cmocka_unit_test(test_memory),
