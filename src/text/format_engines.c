@@ -75,9 +75,7 @@ static bool read_unity_module(struct text_reader *r, struct rest line)
 		return false;
 	m.end = m.start + size;
 	m.path = between(line.at, colon);
-	if (!r->result && !text_maps_add(&r->maps, &m))
-		r->result = TEXT_NO_MEMORY;
-	return true;
+	return text_mapped(r, &m, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
 /* "build_id: '4dbecf547733e72ae1688d73ebb5f062'" stands above Dart's stacks, of which program they are. */

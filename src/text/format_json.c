@@ -158,10 +158,7 @@ static void end_mongo_image(struct text_reader *r, const struct text_object *o)
 		return;
 	m.start = mongo_address(o->numbers[JSON_MONGO_BASE], 0);
 	m.end = m.start + (UINT64_C(1) << MONGO_SHIFT) - 1;
-	if (o->lengths[JSON_ID])
-		text_told(r, m.path, (struct str){"", 0}, string_of(o, JSON_ID), TEXT_ID_BUILD);
-	if (!r->result && !text_maps_add(&r->maps, &m))
-		r->result = TEXT_NO_MEMORY;
+	text_mapped(r, &m, (struct str){"", 0}, string_of(o, JSON_ID), TEXT_ID_BUILD);
 }
 
 /* Without dashes, and with an age: as symbol servers are asked for it. */
@@ -187,8 +184,6 @@ static void end_image(struct text_reader *r, const struct text_object *o)
 	path = path.len ? path : debug_file.len ? debug_file : string_of(o, JSON_MODULE);
 	if (!path.len || !has(o, JSON_BASE) || !size || size > IMAGE_SIZE_MAX || number >= IMAGES_MAX)
 		return;
-	if (o->lengths[JSON_ID])
-		text_told(r, path, debug_file, plain_debug_id(string_of(o, JSON_ID), id), TEXT_ID_GIVEN);
 	struct text_mapping m = {.kind = MAP_FILES, .path = path, .executable = true, .start = o->numbers[JSON_BASE]};
 	m.process = JSON_PROCESS | r->json.process;
 	if (apple) {
@@ -196,8 +191,7 @@ static void end_image(struct text_reader *r, const struct text_object *o)
 		m.start = number << IMAGE_SHIFT;
 	}
 	m.end = m.start > UINT64_MAX - size ? UINT64_MAX : m.start + size;
-	if (!r->result && !text_maps_add(&r->maps, &m))
-		r->result = TEXT_NO_MEMORY;
+	text_mapped(r, &m, debug_file, plain_debug_id(string_of(o, JSON_ID), id), TEXT_ID_GIVEN);
 }
 
 /* Edits in the order of the text. at: of the brace. */

@@ -13,12 +13,16 @@ enum {
 	BUILD_ID_DIGITS = 40,
 };
 
-static bool add(struct text_reader *r, struct text_mapping mapping, struct rest path)
+static bool add_told(
+        struct text_reader *r, struct text_mapping mapping, struct rest path, struct str id, enum text_id kind)
 {
 	mapping.path = trimmed(between(path.at, path.end));
-	if (!r->result && !text_maps_add(&r->maps, &mapping))
-		r->result = TEXT_NO_MEMORY;
-	return true;
+	return text_mapped(r, &mapping, (struct str){"", 0}, id, kind);
+}
+
+static bool add(struct text_reader *r, struct text_mapping mapping, struct rest path)
+{
+	return add_told(r, mapping, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
 /* Four letters such as r-xp; *executable: the third is x. *shared: the last is s, as of a file that is only read. */
@@ -98,9 +102,7 @@ static bool read_lldb(struct text_reader *r, struct rest line)
 	        !blanks(&line) || peek(&line) != '/')
 		return false;
 	m.end = m.start + 1;
-	text_told(r, trimmed(between(line.at, line.end)), (struct str){"", 0}, (struct str){digits, n},
-	        n == BUILD_ID_DIGITS ? TEXT_ID_BUILD : TEXT_ID_UUID);
-	return add(r, m, line);
+	return add_told(r, m, line, (struct str){digits, n}, n == BUILD_ID_DIGITS ? TEXT_ID_BUILD : TEXT_ID_UUID);
 }
 
 static struct str take_hex_digits(struct rest *r)
@@ -143,9 +145,7 @@ static bool read_unstrip(struct text_reader *r, struct rest line)
 		return false;
 	struct str path = unstrip_path(line);
 	m.end = size <= UINT64_MAX - m.start ? m.start + size : m.start;
-	if (path.len && id.len)
-		text_told(r, path, (struct str){"", 0}, id, TEXT_ID_BUILD);
-	return add(r, m, (struct rest){path.data, path.data + path.len});
+	return add_told(r, m, (struct rest){path.data, path.data + path.len}, id, TEXT_ID_BUILD);
 }
 
 /* Swift: 0x000055c0ba2d0000–0x000055c0ba2d7000 4d17… libx.so    /opt/libx.so */
@@ -160,10 +160,7 @@ static bool read_swift(struct text_reader *r, struct rest line)
 	if (!path || (!id.len && !take_literal(&line, "<no build ID>")))
 		return false;
 	line.at = path + 1;
-	if (id.len)
-		text_told(r, trimmed(between(line.at, line.end)), (struct str){"", 0}, id,
-		        id.len == UUID_DIGITS ? TEXT_ID_UUID : TEXT_ID_BUILD);
-	return add(r, m, line);
+	return add_told(r, m, line, id, id.len == UUID_DIGITS ? TEXT_ID_UUID : TEXT_ID_BUILD);
 }
 
 bool text_read_map(struct text_reader *r, struct rest line)

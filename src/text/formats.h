@@ -106,6 +106,8 @@ struct text_place {
 bool text_found_caller(struct text_reader *r, struct text_frame *f, const struct text_place *at);
 /* Notes what a line says about a module's id. Returns true. */
 bool text_told(struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind);
+/* Notes where a file lies in memory, and its id, if that is not empty. Returns true. */
+bool text_mapped(struct text_reader *r, struct text_mapping *m, struct str symbols, struct str id, enum text_id kind);
 
 /* A module with an offset in parentheses: "(/lib/libc.so.6+0x27249)", or with blanks around the plus. */
 struct text_group {

@@ -117,10 +117,15 @@ static bool same_group(const struct text_mapping *a, const struct text_mapping *
 	return a->process == b->process && a->kind == b->kind;
 }
 
+static bool have_same_id(const struct text_mapping *a, const struct text_mapping *b)
+{
+	return a->told == b->told || (a->told && b->told && str_equal(a->told->id, b->told->id));
+}
+
 /* Both say the same about each address that they share. */
 static bool agree(const struct text_mapping *a, const struct text_mapping *b)
 {
-	return str_equal(a->path, b->path) &&
+	return str_equal(a->path, b->path) && have_same_id(a, b) &&
 	       (a->kind == MAP_FILES ? a->start - a->offset == b->start - b->offset : a->start == b->start);
 }
 
@@ -247,7 +252,8 @@ bool text_maps_find(struct text_maps *m, uint32_t process, uint64_t address, str
 		uint64_t start = found->start;
 		if (found->disputed || !found->executable || (kind == MAP_FILES && !find_start(m, found, &start)))
 			return false;
-		*out = (struct text_location){found->path, start, kind == MAP_CODE ? TEXT_CODE : TEXT_IMAGE};
+		*out = (struct text_location){
+		        found->path, found->told, start, kind == MAP_CODE ? TEXT_CODE : TEXT_IMAGE};
 		return true;
 	}
 	return false;

@@ -24,11 +24,12 @@ struct text_mapping {
 	uint64_t start, end; /* MAP_STARTS: end is start + 1 where the text does not tell it */
 	uint64_t offset;     /* MAP_FILES: in the file */
 	struct str path;
-	uint32_t process; /* 0: the one that the text is about now */
-	uint8_t kind;     /* enum text_map_kind */
-	bool executable;  /* or it is not told */
-	bool disputed;    /* two lines of one process do not agree about it */
-	bool ambiguous;   /* another path ends in the same name */
+	const struct text_module *told; /* what the text says of it beside it; NULL: no id */
+	uint32_t process;               /* 0: the one that the text is about now */
+	uint8_t kind;                   /* enum text_map_kind */
+	bool executable;                /* or it is not told */
+	bool disputed;                  /* two lines of one process do not agree about it */
+	bool ambiguous;                 /* another path ends in the same name */
 };
 
 struct text_maps {
@@ -56,6 +57,7 @@ bool text_maps_add(struct text_maps *m, const struct text_mapping *mapping);
 /* The file at an address, and what its base is; NULL if none is known, or not for certain. */
 struct text_location {
 	struct str path;
+	const struct text_module *told;
 	uint64_t start; /* address - start is the offset */
 	enum text_base base;
 };

@@ -25,8 +25,8 @@ struct text_entry {
 };
 
 struct text_known {
-	struct str name; /* the last segment of the path */
-	struct text_module told;
+	struct str name;                /* the last segment of the path */
+	const struct text_module *told; /* NULL: nothing */
 	bool user;
 	bool named; /* by the user, who gave no id */
 	uint32_t report;
@@ -174,7 +174,7 @@ static const struct text_known *find_known(const struct text_modules *t, struct 
 {
 	uint64_t ignored;
 	const struct text_known *k = look_up_known(t, name, &ignored);
-	return k && k->told.id.len && (k->user || k->report == t->report) ? k : NULL;
+	return k && k->told && (k->user || k->report == t->report) ? k : NULL;
 }
 
 bool text_modules_is_known(const struct text_modules *t, struct str path)
@@ -201,30 +201,35 @@ static void apply_told(struct text_module *m, const struct text_module *told)
 		m->path = told->path;
 }
 
-bool text_modules_know(
-        struct text_modules *t, struct str path, struct str symbols, struct str id, enum text_id kind, bool user)
+bool text_modules_know(struct text_modules *t, struct str path, struct str symbols, struct str id, enum text_id kind,
+        bool user, const struct text_module **told)
 {
 	char out[34];
 	enum text_id as = kind;
-	struct str asked = asked_id(out, id, &as);
-	struct text_module told = {.name = text_base_name(symbols.len ? symbols : path)};
-	if (!asked.len || !told.name.len || path.len > TEXT_NAME_MAX || symbols.len > TEXT_NAME_MAX ||
+	struct str asked = asked_id(out, id, &as), name = text_base_name(symbols.len ? symbols : path);
+	*told = NULL;
+	if (!asked.len || !name.len || path.len > TEXT_NAME_MAX || symbols.len > TEXT_NAME_MAX ||
 	        id.len > TEXT_NAME_MAX)
 		return true;
 	struct text_known *k = make_known(t, text_base_name(path));
 	if (!k)
 		return false;
-	if ((k->user && !user) || (str_equal(k->told.path, path) && str_equal(k->told.id, asked)))
+	if (k->user && !user)
 		return true;
-	told.path = copy_text(t, path);
-	told.name = copy_text(t, told.name);
-	if (!told.path.data || !told.name.data || !set_id(t, &told, id, kind))
-		return false;
-	k->told = told;
-	k->user = user;
-	for (int32_t i = k->open; i >= 0; i = t->entries[i].next_open)
-		apply_told(&t->entries[i].module, &told);
-	k->open = NONE;
+	if (!k->told || !str_equal(k->told->path, path) || !str_equal(k->told->id, asked)) {
+		struct text_module *m = arena_alloc(&t->arena, sizeof *m);
+		if (!m)
+			return false;
+		*m = (struct text_module){.path = copy_text(t, path), .name = copy_text(t, name)};
+		if (!m->path.data || !m->name.data || !set_id(t, m, id, kind))
+			return false;
+		k->told = m;
+		k->user = user;
+		for (int32_t i = k->open; i >= 0; i = t->entries[i].next_open)
+			apply_told(&t->entries[i].module, m);
+		k->open = NONE;
+	}
+	*told = k->told;
 	return true;
 }
 
@@ -245,13 +250,14 @@ void text_modules_forget(struct text_modules *t)
 	/* what the user said comes first in the table, and is kept */
 	for (uint32_t i = 0; i < old.known_count && (known[i].user || known[i].named); i++) {
 		struct text_known k = known[i];
+		const struct text_module *ignored;
 		known[i] = (struct text_known){.open = NONE};
 		if (k.named)
 			text_modules_know_name(t, k.name);
 		if (!k.user)
 			continue;
-		text_modules_know(t, k.told.path, k.told.name, k.told.build_id.len ? k.told.build_id : k.told.id,
-		        k.told.build_id.len ? TEXT_ID_BUILD : TEXT_ID_GIVEN, true);
+		text_modules_know(t, k.told->path, k.told->name, k.told->build_id.len ? k.told->build_id : k.told->id,
+		        k.told->build_id.len ? TEXT_ID_BUILD : TEXT_ID_GIVEN, true, &ignored);
 	}
 	arena_release(&old.arena);
 }
@@ -281,9 +287,9 @@ static int32_t look_up_module(const struct text_modules *t, struct str path, str
 	return (int32_t)at - 1;
 }
 
-/* Adds a module, whose key must be free. known: NULL, or what gives its id. */
+/* Adds a module, whose key must be free. told: NULL, or what gives its id. */
 static bool add_module(struct text_modules *t, uint64_t key, struct str path, struct str id, enum text_id kind,
-        const struct text_known *known)
+        const struct text_module *told)
 {
 	struct text_entry *e = &t->entries[t->count];
 	struct text_known *k = NULL;
@@ -295,8 +301,8 @@ static bool add_module(struct text_modules *t, uint64_t key, struct str path, st
 		return false;
 	e->module.path = e->path;
 	e->module.name = text_base_name(e->path);
-	if (known)
-		apply_told(&e->module, &known->told);
+	if (told)
+		apply_told(&e->module, told);
 	else if (id.len ? !set_id(t, &e->module, id, kind) : !(k = make_known(t, e->module.name)))
 		return false;
 	if (!map64_put(&t->by_path, key, t->count + 1))
@@ -309,16 +315,27 @@ static bool add_module(struct text_modules *t, uint64_t key, struct str path, st
 	return true;
 }
 
-int32_t text_modules_find(struct text_modules *t, struct str path, struct str id, enum text_id kind)
+static int32_t find_module(
+        struct text_modules *t, struct str path, struct str id, enum text_id kind, const struct text_module *told)
 {
-	const struct text_known *known = id.len ? NULL : find_known(t, text_base_name(path));
-	if (known)
-		id = known->told.id;
 	uint64_t key;
 	int32_t found = look_up_module(t, path, id, &key);
-	if (found == NONE && add_module(t, key, path, id, kind, known))
+	if (found == NONE && add_module(t, key, path, id, kind, told))
 		found = (int32_t)t->count - 1;
 	return found;
+}
+
+int32_t text_modules_find(struct text_modules *t, struct str path, struct str id, enum text_id kind)
+{
+	return id.len ? find_module(t, path, id, kind, NULL) : text_modules_find_told(t, path, NULL);
+}
+
+int32_t text_modules_find_told(struct text_modules *t, struct str path, const struct text_module *told)
+{
+	const struct text_known *known = find_known(t, text_base_name(path));
+	if (known && (!told || known->user))
+		told = known->told;
+	return find_module(t, path, told ? told->id : (struct str){"", 0}, TEXT_ID_GIVEN, told);
 }
 
 const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index)

@@ -34,15 +34,18 @@ size_t text_modules_memory(const struct text_modules *t);
 /* A new report begins: what earlier text said is about other processes. */
 void text_modules_begin_report(struct text_modules *t);
 /* From here on, modules whose path ends in the last segment of this one have this id, and so do those of the current
- * report that were named without one. symbols: the name of the symbol file; empty: the same as the module's. False if
- * there is no room. */
-bool text_modules_know(
-        struct text_modules *t, struct str path, struct str symbols, struct str id, enum text_id kind, bool user);
+ * report that were named without one. symbols: the name of the symbol file; empty: the same as the module's. *told:
+ * what is known thereby; NULL: the id is none, or the user has given another. False if there is no room. */
+bool text_modules_know(struct text_modules *t, struct str path, struct str symbols, struct str id, enum text_id kind,
+        bool user, const struct text_module **told);
 /* The user says that this is a module, without an id. False if there is no room. */
 bool text_modules_know_name(struct text_modules *t, struct str name);
 bool text_modules_is_known(const struct text_modules *t, struct str path);
 /* The number of a module, which is added if it is new; an empty id: use what is known. -1: no room. */
 int32_t text_modules_find(struct text_modules *t, struct str path, struct str id, enum text_id kind);
+/* The same of a module of which this is known, unless the user has given its id; NULL: use what is known of its name.
+ */
+int32_t text_modules_find_told(struct text_modules *t, struct str path, const struct text_module *told);
 /* Valid until the next text_modules_find. */
 const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index);
 /* The path of a module that was named without one; an empty one changes nothing. It must stay as long as the table is

@@ -46,7 +46,8 @@ size_t text_reader_memory(const struct text_reader *r)
 
 bool text_reader_know(struct text_reader *r, struct str name, struct str id)
 {
-	return text_modules_know(&r->modules, name, (struct str){"", 0}, id, TEXT_ID_GIVEN, true);
+	const struct text_module *ignored;
+	return text_modules_know(&r->modules, name, (struct str){"", 0}, id, TEXT_ID_GIVEN, true, &ignored);
 }
 
 bool text_reader_know_name(struct text_reader *r, struct str name)
@@ -88,7 +89,7 @@ void text_reader_forget(struct text_reader *r)
 static bool find_in_file(struct text_reader *r, const struct text_frame *f, struct text_location *out)
 {
 	struct str path = f->file ? text_modules_at(&r->modules, f->file - 1)->path : r->program;
-	*out = (struct text_location){path, 0, TEXT_FIXED};
+	*out = (struct text_location){path, NULL, 0, TEXT_FIXED};
 	return path.len && f->base == TEXT_ELF && !text_maps_cover(&r->maps, f->process, f->address);
 }
 
@@ -99,7 +100,7 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 	if (f->module != TEXT_NO_MODULE ||
 	        (!text_maps_find(&r->maps, f->process, f->address, &at) && !find_in_file(r, f, &at)))
 		return TEXT_OK;
-	int32_t module = text_modules_find(&r->modules, at.path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	int32_t module = text_modules_find_told(&r->modules, at.path, at.told);
 	if (module < 0)
 		return text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
 	f->module = module;
@@ -208,10 +209,26 @@ void text_edit_one(
 	f->edit_count = 1;
 }
 
+static const struct text_module *know(
+        struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind)
+{
+	const struct text_module *told = NULL;
+	if (!r->result && !text_modules_know(&r->modules, path, symbols, id, kind, false, &told))
+		r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+	return told;
+}
+
 bool text_told(struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind)
 {
-	if (!r->result && !text_modules_know(&r->modules, path, symbols, id, kind, false))
-		r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+	know(r, path, symbols, id, kind);
+	return true;
+}
+
+bool text_mapped(struct text_reader *r, struct text_mapping *m, struct str symbols, struct str id, enum text_id kind)
+{
+	m->told = id.len ? know(r, m->path, symbols, id, kind) : NULL;
+	if (!r->result && !text_maps_add(&r->maps, m))
+		r->result = TEXT_NO_MEMORY;
 	return true;
 }
 

@@ -1612,6 +1612,39 @@ static void test_ids_that_change(void **state)
 	        "0 0x4 elf [ ]\n");
 }
 
+#define OTHER_ID "0123456789abcdef0123456789abcdef01234567"
+#define OTHER_DEBUG_ID "67452301AB89EFCD0123456789ABCDEF0"
+
+/* A list of images has the id of each, whatever another one, or that of another process, says of the same name. */
+static void test_ids_beside_addresses(void **state)
+{
+	(void)state;
+	static const char one_process[] =
+	        "#0  0x1010\n#0  0x3010\n0x1000+0x1000 " ID "@0x1248 /a/libx.so - /a/libx.so\n"
+	        "0x3000+0x1000 " OTHER_ID "@0x3248 /b/libx.so - /b/libx.so\n",
+	                  two_processes[] = "*** Program crashed: 1\n#0  0x1010\n"
+	                                    "0x1000+0x1000 " ID "@0x1248 /a/libx.so - /a/libx.so\n"
+	                                    "*** Program crashed: 2\n#0  0x1010\n"
+	                                    "0x1000+0x1000 " OTHER_ID "@0x1248 /a/libx.so - /a/libx.so\n",
+	                  frames[] = "{\"frames\":[{\"imageOffset\":16,\"imageIndex\":0}],\"usedImages\":[{\"base\":1,"
+	                             "\"size\":99,\"path\":\"/a/x\",\"uuid\":\"%032d\"}]}\n";
+	expect(one_process, "1 /a/libx.so libx.so/" DEBUG_ID " 0x10 image []\n2 /b/libx.so libx.so/" OTHER_DEBUG_ID
+	                    " 0x10 image []\n");
+	expect(two_processes, "2 /a/libx.so libx.so/" DEBUG_ID " 0x10 image []\n5 /a/libx.so libx.so/" OTHER_DEBUG_ID
+	                      " 0x10 image []\n");
+	expect_after("libx.so", ID, two_processes,
+	        "2 /a/libx.so libx.so/" DEBUG_ID " 0x10 image []\n5 /a/libx.so libx.so/" DEBUG_ID " 0x10 image []\n");
+	char text[1000];
+	int n = snprintf(text, sizeof text, frames, 1);
+	snprintf(text + n, sizeof text - (size_t)n, frames, 2);
+	expect(text, "1 /a/x x/000000000000000000000000000000010 0x10 image []\n"
+	             "2 /a/x x/000000000000000000000000000000020 0x10 image []\n");
+	/* who knows which of them the process had? */
+	expect("0x1000+0x1000 " ID "@0x1248 /a/libx.so - /a/libx.so\n0x1000+0x1000 " OTHER_ID
+	       "@0x1248 /a/libx.so - /a/libx.so\n#0  0x1010\n",
+	        "3 no module []\n");
+}
+
 static void test_forgetting(void **state)
 {
 	(void)state;
@@ -1920,6 +1953,7 @@ int main(void)
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),
 	        cmocka_unit_test(test_ids_that_change),
+	        cmocka_unit_test(test_ids_beside_addresses),
 	        cmocka_unit_test(test_forgetting),
 	        cmocka_unit_test(test_long_lines),
 	        cmocka_unit_test(test_many_frames),
