@@ -194,6 +194,16 @@ static void end_image(struct text_reader *r, const struct text_object *o)
 	text_mapped(r, &m, debug_file, plain_debug_id(string_of(o, JSON_ID), id), TEXT_ID_GIVEN);
 }
 
+/* The object is part of a report, whose ids are not those of another one. */
+static void use_report(struct text_reader *r)
+{
+	if (!r->json.depth)
+		return;
+	if (r->json.report && r->json.report != r->json.process)
+		text_modules_begin_report(&r->modules);
+	r->json.report = r->json.process;
+}
+
 /* Edits in the order of the text. at: of the brace. */
 static void end_object(struct text_reader *r, const char *at)
 {
@@ -219,9 +229,13 @@ static void end_object(struct text_reader *r, const char *at)
 	if (!o)
 		return;
 	struct str module = string_of(o, JSON_MODULE), debug_file = string_of(o, JSON_DEBUG_FILE);
-	if (debug_file.len && o->lengths[JSON_ID] && module.len)
+	bool tells = debug_file.len && o->lengths[JSON_ID] && module.len,
+	     lacks = has(o, JSON_MODULE_OFFSET) && o->unnamed;
+	if (tells || lacks)
+		use_report(r);
+	if (tells)
 		text_told(r, module, debug_file, string_of(o, JSON_ID), TEXT_ID_GIVEN);
-	if (!has(o, JSON_MODULE_OFFSET) || !o->unnamed)
+	if (!lacks)
 		return;
 	uint64_t offset = o->numbers[JSON_MODULE_OFFSET];
 	struct text_frame f = {.offset = offset, .address = offset, .base = TEXT_IMAGE, .edit_count = o->edit_count};

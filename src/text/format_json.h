@@ -49,7 +49,7 @@ struct text_json {
 	struct text_object objects[TEXT_JSON_DEPTH]; /* the open one of each depth */
 	unsigned depth;
 	/* of the value that is open */
-	uint32_t process;
+	uint32_t process, report; /* report: the process of the ids that objects have told or needed last; 0: none */
 	unsigned frames_depth, images_depth; /* of the objects in a list of frames or images; 0: none is open */
 	uint64_t frame_index, image_index;   /* of the next */
 	bool signal;                         /* the frame before was a signal's trampoline */

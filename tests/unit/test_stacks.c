@@ -454,6 +454,26 @@ static void test_minidump_json(void **state)
 	        "1 libc.so libc.so/ 0x2 image [null]\n");
 }
 
+/* The ids of one report are not those of the next, which come behind its first frames. */
+static void test_several_reports_in_json(void **state)
+{
+	(void)state;
+	char text[1000];
+	static const char report[] =
+	        "{\"crashing_thread\":{\"frames\":[{\"function\":null,\"module\":\"a.dll\",\"module_offset\":\"0x1\"}]}"
+	        ","
+	        "\"modules\":[{\"debug_file\":\"a.pdb\",\"debug_id\":\"%032dA\",\"filename\":\"a.dll\"}]}\n";
+	int n = snprintf(text, sizeof text, report, 1);
+	snprintf(text + n, sizeof text - (size_t)n, report, 2);
+	expect(text, "1 a.dll a.pdb/00000000000000000000000000000001A 0x1 image [null]\n"
+	             "2 a.dll a.pdb/00000000000000000000000000000002A 0x1 image [null]\n");
+	/* parts of one */
+	expect("{\"debug_file\":\"a.pdb\",\"debug_id\":\"11111111111111111111111111111111A\",\"filename\":\"a.dll\"},\n"
+	       "{\"debug_file\":\"b.pdb\",\"debug_id\":\"22222222222222222222222222222222B\",\"filename\":\"b.dll\"}\n"
+	       "{\"function\":null,\"module\":\"a.dll\",\"module_offset\":\"0x1\"}\n",
+	        "3 a.dll a.pdb/11111111111111111111111111111111A 0x1 image [null]\n");
+}
+
 /* NAME+0xOFFSET */
 static void test_anything(void **state)
 {
@@ -1896,6 +1916,7 @@ int main(void)
 	        cmocka_unit_test(test_bundles_of_macos),
 	        cmocka_unit_test(test_minidump_pipes),
 	        cmocka_unit_test(test_minidump_json),
+	        cmocka_unit_test(test_several_reports_in_json),
 	        cmocka_unit_test(test_anything),
 	        cmocka_unit_test(test_return_addresses_of_offsets),
 	        cmocka_unit_test(test_glibc_in_other_words),
