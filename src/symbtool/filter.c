@@ -216,9 +216,10 @@ static enum err end_batch(struct filter *f, struct error *e)
 	struct frame_names *names = arena_alloc(&f->arena, f->frame_count * sizeof *names + 1);
 	if (!names)
 		return no_memory(e);
-	for (size_t i = 0; i < f->frame_count; i++)
+	for (size_t i = 0; i < f->frame_count; i++) {
 		text_reader_place(f->reader, &f->frames[i]);
-	text_reader_settle(f->reader);
+		text_reader_find_path(f->reader, &f->frames[i]);
+	}
 	if (f->frame_count) {
 		struct error trouble = {0};
 		struct frame_batch batch = {f->reader, f->frames, f->text, f->base, names, f->frame_count, &f->arena};

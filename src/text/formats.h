@@ -21,8 +21,6 @@ struct text_reader {
 	struct text_maps maps;
 	bool uses_fixed;
 	struct str program; /* of which the whole text is; empty: unknown */
-	uint32_t settled;   /* modules whose paths the maps were asked for, when there were so many mappings */
-	uint32_t settled_maps;
 	struct guess guess;
 	uint64_t all_frames; /* of the whole text */
 	bool (*frame)(void *arg, const struct text_frame *f);

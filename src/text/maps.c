@@ -159,27 +159,31 @@ static void check_overlaps(struct text_maps *m)
 	}
 }
 
-/* The first mapping whose file has this name, or NULL. *key: where it would be. */
-static struct text_mapping *look_up_name(const struct text_maps *m, struct str name, uint64_t *key)
+/* The first mapping of this process, or with 0 of any, whose file has this name, or NULL. *key: where it would be. */
+static struct text_mapping *look_up_name(const struct text_maps *m, uint32_t process, struct str name, uint64_t *key)
 {
 	uint64_t at;
-	*key = name_hash_seeded(name, (struct str){"", 0}, m->seed);
-	while ((at = map64_get(&m->by_name, *key)) && !str_equal(text_base_name(m->items[at - 1].path), name))
-		++*key;
-	return at ? &m->items[at - 1] : NULL;
+	*key = name_hash_seeded(name, (struct str){(const char *)&process, sizeof process}, m->seed);
+	for (; (at = map64_get(&m->by_name, *key)); ++*key) {
+		struct text_mapping *found = &m->items[at - 1];
+		if (str_equal(text_base_name(found->path), name) && (!process || found->process == process))
+			return found;
+	}
+	return NULL;
 }
 
 /* Without memory, some names have no path. */
 static void note_names(struct text_maps *m)
 {
 	map64_reset(&m->by_name);
-	for (uint32_t i = 0; i < m->count; i++) {
+	for (uint32_t i = 0; i < 2 * m->count; i++) {
 		uint64_t key;
-		struct text_mapping *first = look_up_name(m, text_base_name(m->items[i].path), &key);
+		const struct text_mapping *at = &m->items[i / 2];
+		struct text_mapping *first = look_up_name(m, i % 2 ? at->process : 0, text_base_name(at->path), &key);
 		if (!first)
-			map64_put(&m->by_name, key, (uint64_t)i + 1);
-		else if (!str_equal(first->path, m->items[i].path))
-			first->ambiguous = true;
+			map64_put(&m->by_name, key, (uint64_t)i / 2 + 1);
+		else if (!str_equal(first->path, at->path))
+			first->ambiguous[i % 2] = true;
 	}
 }
 
@@ -271,13 +275,13 @@ bool text_maps_cover(struct text_maps *m, uint32_t process, uint64_t address)
 	       find_below(m, process, MAP_STARTS, UINT64_MAX);
 }
 
-struct str text_maps_path(struct text_maps *m, struct str name)
+struct str text_maps_path(struct text_maps *m, uint32_t process, struct str name)
 {
 	uint64_t ignored;
-	const struct text_mapping *first = NULL;
-	if (m->count) {
-		sort(m);
-		first = look_up_name(m, name, &ignored);
-	}
-	return first && !first->ambiguous ? first->path : (struct str){"", 0};
+	if (!m->count)
+		return (struct str){"", 0};
+	sort(m);
+	const struct text_mapping *own = look_up_name(m, process, name, &ignored),
+	                          *first = own ? own : look_up_name(m, 0, name, &ignored);
+	return first && !first->ambiguous[own != NULL] ? first->path : (struct str){"", 0};
 }

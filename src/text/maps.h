@@ -29,18 +29,19 @@ struct text_mapping {
 	uint8_t kind;                   /* enum text_map_kind */
 	bool executable;                /* or it is not told */
 	bool disputed;                  /* two lines of one process do not agree about it */
-	bool ambiguous;                 /* another path ends in the same name */
+	bool ambiguous[2];              /* another path ends in the same name: of any process, of this one */
 };
 
 struct text_maps {
 	struct arena arena;
 	struct text_mapping *items;
 	uint32_t count, cap;
-	uint32_t process;     /* of the lines that are read now, from 1; who goes back to one sets it */
-	uint32_t processes;   /* so many were begun */
-	uint32_t overflowed;  /* the lowest process whose lines did not fit; 0: none */
-	bool sorted;          /* and checked */
-	struct map64 by_name; /* the first mapping of each file, by the hash of its name: index + 1 */
+	uint32_t process;    /* of the lines that are read now, from 1; who goes back to one sets it */
+	uint32_t processes;  /* so many were begun */
+	uint32_t overflowed; /* the lowest process whose lines did not fit; 0: none */
+	bool sorted;         /* and checked */
+	struct map64
+	        by_name; /* the first mapping of each file, by the hash of its name, and process or none: index + 1 */
 	uint64_t seed;
 };
 
@@ -64,7 +65,8 @@ struct text_location {
 bool text_maps_find(struct text_maps *m, uint32_t process, uint64_t address, struct text_location *out);
 /* Whether maps say of this process what is at each address, or of the libraries there. */
 bool text_maps_cover(struct text_maps *m, uint32_t process, uint64_t address);
-/* The only path in all maps that ends in this name; empty: there is none, or more than one. */
-struct str text_maps_path(struct text_maps *m, struct str name);
+/* The only path that ends in this name, in the maps of this process, or in all if those have none; empty: there is
+ * none, or more than one. */
+struct str text_maps_path(struct text_maps *m, uint32_t process, struct str name);
 
 #endif

@@ -343,8 +343,8 @@ const struct text_module *text_modules_at(const struct text_modules *t, uint32_t
 	return &t->entries[index].module;
 }
 
-void text_modules_set_path(struct text_modules *t, uint32_t index, struct str path)
+int32_t text_modules_find_at(struct text_modules *t, uint32_t index, struct str path)
 {
-	if (path.len)
-		t->entries[index].module.path = path;
+	const struct text_module *m = &t->entries[index].module;
+	return m->id.len ? find_module(t, path, m->id, TEXT_ID_GIVEN, m) : text_modules_find_told(t, path, NULL);
 }

@@ -48,9 +48,8 @@ int32_t text_modules_find(struct text_modules *t, struct str path, struct str id
 int32_t text_modules_find_told(struct text_modules *t, struct str path, const struct text_module *told);
 /* Valid until the next text_modules_find. */
 const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index);
-/* The path of a module that was named without one; an empty one changes nothing. It must stay as long as the table is
- * not asked to forget. */
-void text_modules_set_path(struct text_modules *t, uint32_t index, struct str path);
+/* The same module under another path. */
+int32_t text_modules_find_at(struct text_modules *t, uint32_t index, struct str path);
 /* Whether half of the room is used. */
 bool text_modules_crowded(const struct text_modules *t);
 /* Whether all of it is used: otherwise what found no room found no memory. */

@@ -80,7 +80,7 @@ void text_reader_forget(struct text_reader *r)
 {
 	text_modules_forget(&r->modules);
 	text_maps_forget(&r->maps);
-	r->base_count = r->settled = 0;
+	r->base_count = 0;
 }
 
 /* ---- what maps say ---- */
@@ -93,6 +93,14 @@ static bool find_in_file(struct text_reader *r, const struct text_frame *f, stru
 	return path.len && f->base == TEXT_ELF && !text_maps_cover(&r->maps, f->process, f->address);
 }
 
+static enum text_result set_module(struct text_reader *r, struct text_frame *f, int32_t module)
+{
+	if (module < 0)
+		return text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+	f->module = module;
+	return TEXT_OK;
+}
+
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 {
 	struct text_location at;
@@ -100,28 +108,23 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 	if (f->module != TEXT_NO_MODULE ||
 	        (!text_maps_find(&r->maps, f->process, f->address, &at) && !find_in_file(r, f, &at)))
 		return TEXT_OK;
-	int32_t module = text_modules_find_told(&r->modules, at.path, at.told);
-	if (module < 0)
-		return text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
-	f->module = module;
+	enum text_result result = set_module(r, f, text_modules_find_told(&r->modules, at.path, at.told));
+	if (result)
+		return result;
 	f->address -= at.start;
 	f->offset = f->address + caller;
 	f->base = at.base;
 	return TEXT_OK;
 }
 
-void text_reader_settle(struct text_reader *r)
+enum text_result text_reader_find_path(struct text_reader *r, struct text_frame *f)
 {
-	if (r->settled_maps != r->maps.count)
-		r->settled = 0;
-	r->settled_maps = r->maps.count;
-	if (!r->maps.count)
-		return;
-	for (; r->settled < r->modules.count; r->settled++) {
-		const struct text_module *m = text_modules_at(&r->modules, r->settled);
-		if (!memchr(m->path.data, '/', m->path.len))
-			text_modules_set_path(&r->modules, r->settled, text_maps_path(&r->maps, m->path));
-	}
+	struct str name = {"", 0}, path = {"", 0};
+	if (f->module != TEXT_NO_MODULE)
+		name = text_modules_at(&r->modules, (uint32_t)f->module)->path;
+	if (name.len && !memchr(name.data, '/', name.len))
+		path = text_maps_path(&r->maps, f->process, name);
+	return path.len ? set_module(r, f, text_modules_find_at(&r->modules, (uint32_t)f->module, path)) : TEXT_OK;
 }
 
 /* ---- when there is none ---- */

@@ -117,8 +117,9 @@ const struct text_module *text_reader_module(const struct text_reader *r, uint32
  * map of the same process, before or after the frame. The frame stays as it is if none does, or if maps do not agree.
  * TEXT_TOO_MANY_MODULES, TEXT_NO_MEMORY. */
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f);
-/* Gives modules that were named without a path the one that the maps tell. */
-void text_reader_settle(struct text_reader *r);
+/* Gives a frame whose module was named without a path the one that the maps tell. TEXT_TOO_MANY_MODULES,
+ * TEXT_NO_MEMORY. */
+enum text_result text_reader_find_path(struct text_reader *r, struct text_frame *f);
 /* The formats that are read, as a list for people. */
 extern const char text_formats[];
 /* The line that looks most like a frame, if the text had none so far, and what is missing in it, as a sentence. The

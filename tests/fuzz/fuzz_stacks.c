@@ -60,7 +60,7 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 	}
 	for (size_t i = 0; i < s->count && i < PLACED; i++) {
 		struct text_frame *f = &s->frames[i];
-		if (text_reader_place(r, f))
+		if (text_reader_place(r, f) || text_reader_find_path(r, f))
 			continue;
 		bool is_near = f->address <= f->offset && f->offset - f->address <= 1;
 		fuzz_check(f->module == TEXT_NO_MODULE || is_near, "a placed address"); /* else it may be made up */
@@ -68,7 +68,6 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 		        f->module == TEXT_NO_MODULE || (uint32_t)f->module < text_reader_modules(r), "no such module");
 		s->sum = s->sum * 31 + (uint64_t)f->module + f->address + f->base;
 	}
-	text_reader_settle(r);
 	for (uint32_t i = 0; i < text_reader_modules(r); i++) {
 		const struct text_module *m = text_reader_module(r, i);
 		fuzz_check(m->path.len && m->path.len <= TEXT_NAME_MAX, "a module without a path");

@@ -91,9 +91,10 @@ static char *found_in(const char *name, const char *id, const char *text, size_t
 	if (name)
 		assert_true(text_reader_know(r, str_from(name), str_from(id)));
 	assert_int_equal(read_in_pieces(r, text, strlen(text), piece), TEXT_OK);
-	for (size_t k = 0; k < f.count; k++)
+	for (size_t k = 0; k < f.count; k++) {
 		assert_int_equal(text_reader_place(r, &f.frames[k]), TEXT_OK);
-	text_reader_settle(r);
+		assert_int_equal(text_reader_find_path(r, &f.frames[k]), TEXT_OK);
+	}
 	char *shown = show(r, &f);
 	free(f.frames);
 	text_reader_free(r);
@@ -819,6 +820,14 @@ static void test_paths_from_maps(void **state)
 	       "50000-51000 r-xp 00000000 fe:00 1 /l/liby.so\n60000-61000 r-xp 00000000 fe:00 1 /m/liby.so\n",
 	        "2 /l/libx.so libx.so/ 0x1f image []\n3 /l/libx.so libx.so/ 0x1f image []\n4 liby.so liby.so/ 0x1f "
 	        "image []\n");
+	/* of the same process, or else of the only one that has it; with the id that stands beside the frame */
+	expect("C  [libx.so+0x20]\n*** Program crashed: 1\nC  [libx.so+0x20]\nC  [libz.so+0x20]\n"
+	       "40000-41000 r-xp 00000000 fe:00 1 /l/libx.so\n"
+	       "*** Program crashed: 2\nC  [libx.so+0x20]\nlibx.so+0x20 (BuildId: " ID ")\n"
+	       "40000-41000 r-xp 00000000 fe:00 1 /m/libx.so\n50000-51000 r-xp 00000000 fe:00 1 /m/libz.so\n",
+	        "1 libx.so libx.so/ 0x20 image []\n3 /l/libx.so libx.so/ 0x20 image []\n"
+	        "4 /m/libz.so libz.so/ 0x1f image []\n7 /m/libx.so libx.so/ 0x20 image []\n"
+	        "8 /m/libx.so libx.so/" DEBUG_ID " 0x20 image []\n");
 }
 
 /* glog's stack of a failed CHECK has return addresses from the first on; that of a signal, from the fourth. */
