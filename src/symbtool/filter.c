@@ -28,7 +28,8 @@ enum {
 	BATCH_BYTES = 4 << 20, /* of text, before it is written */
 	TEXT_BYTES = BATCH_BYTES + TEXT_LINE_MAX + 1,
 	READ_BYTES = 128 << 10, /* given to the reader at a time, which bounds the frames of a batch */
-	BATCH_FRAMES = 16384,   /* no more text is read with this many */
+	BATCH_FRAMES = 1 << 18, /* no more text is read with this many, as a heap profile of 4 MiB has */
+	ASKED_FRAMES = 16384,   /* are looked up at a time */
 	MODULES_MAX = 32768,    /* of a batch; half of them are more than READ_BYTES can contain */
 	OUT_BYTES = 1 << 20,    /* written at a time */
 	NAMES_MAX = 4,          /* modules without symbols that are listed at the end */
@@ -210,6 +211,19 @@ static void compose(struct filter *f, const struct frame_names *names)
 	flush_out(f);
 }
 
+static void find_names(struct filter *f, struct frame_names *names)
+{
+	for (size_t i = 0, n; i < f->frame_count; i += n) {
+		struct error trouble = {0};
+		n = f->frame_count - i < ASKED_FRAMES ? f->frame_count - i : ASKED_FRAMES;
+		struct frame_batch batch = {f->reader, f->frames + i, f->text, f->base, names + i, n, &f->arena};
+		if (filter_names_find(f->names, &batch, &trouble) && !f->trouble.code) {
+			f->trouble = trouble;
+			complain("", "%s", trouble.text);
+		}
+	}
+}
+
 /* Writes what was read, then forgets it. */
 static enum err end_batch(struct filter *f, struct error *e)
 {
@@ -219,17 +233,11 @@ static enum err end_batch(struct filter *f, struct error *e)
 	for (size_t i = 0; i < f->frame_count; i++) {
 		text_reader_place(f->reader, &f->frames[i]);
 		text_reader_find_path(f->reader, &f->frames[i]);
+		names[i] = (struct frame_names){.why = REASON_NO_ANSWER};
 	}
-	if (f->frame_count) {
-		struct error trouble = {0};
-		struct frame_batch batch = {f->reader, f->frames, f->text, f->base, names, f->frame_count, &f->arena};
-		enum err err = filter_names_find(f->names, &batch, &trouble);
-		if (err && !f->trouble.code) {
-			f->trouble = trouble;
-			complain("", "%s", trouble.text);
-		}
-	}
+	find_names(f, names);
 	compose(f, names);
+	filter_names_settle(f->names);
 	if (f->out.failed)
 		return no_memory(e);
 	arena_reset(&f->arena);
@@ -238,6 +246,7 @@ static enum err end_batch(struct filter *f, struct error *e)
 	memmove(f->text, f->text + f->used, f->len);
 	f->base += f->used;
 	f->used = 0;
+	text_reader_trim(f->reader);
 	if (text_reader_is_crowded(f->reader)) {
 		text_reader_forget(f->reader);
 		filter_names_forget(f->names);

@@ -203,7 +203,8 @@ static void collect_questions(
 		uint32_t *slot = slot_of(n, all->items, f);
 		const struct asked *q = *slot ? &all->items[*slot - 1] : NULL;
 		if (!q || q->module != f->module || q->address != f->address || q->base != f->base) {
-			all->items[all->count] = (struct asked){f->module, f->address, f->base, {0}};
+			all->items[all->count] =
+			        (struct asked){f->module, f->address, f->base, {.why = REASON_NO_ANSWER}};
 			all->has_file_offsets = all->has_file_offsets || f->base == TEXT_FILE;
 			*slot = (uint32_t)++all->count;
 		}
@@ -551,6 +552,10 @@ enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, 
 	for (size_t i = 0; i < b->count; i++)
 		b->names[i] = all.items[which[i]].names;
 	drop_guesses(n, b);
-	local_symbols_settle(n->local);
 	return err;
+}
+
+void filter_names_settle(struct filter_names *n)
+{
+	local_symbols_settle(n->local);
 }

@@ -9,7 +9,7 @@
 #include "symbtool/server.h"
 #include "text/write_names.h"
 
-/* A frame's names: without calls unless why is REASON_NONE. In the arena. */
+/* A frame's names: without calls unless why is REASON_NONE. In the arena, with strings that may be of an open file. */
 struct frame_names {
 	enum reason why;
 	const struct text_call *calls;
@@ -28,13 +28,15 @@ struct frame_batch {
 	const struct text_frame *frames;
 	const char *text;          /* with the frames */
 	uint64_t base;             /* where it begins in the whole text */
-	struct frame_names *names; /* found; what they point to is in the arena */
+	struct frame_names *names; /* found */
 	size_t count;
 	struct arena *arena;
 };
 /* Finds names for all frames of a batch. ERR_NO_MEMORY; or the server's error, which the
  * caller reports: names[] then says REASON_NO_ANSWER where its answer is missing. */
 enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, struct error *e);
+/* To be called between batches, when their names are no longer needed. */
+void filter_names_settle(struct filter_names *n);
 /* To be called when the reader has forgotten its modules. */
 void filter_names_forget(struct filter_names *n);
 

@@ -45,6 +45,11 @@ void text_maps_forget(struct text_maps *m)
 	m->processes = processes;
 }
 
+bool text_maps_crowded(const struct text_maps *m)
+{
+	return m->count > TEXT_MAPPINGS_MAX / 2 || m->arena.used > PATHS_MAX / 4;
+}
+
 void text_maps_begin_process(struct text_maps *m)
 {
 	m->process = ++m->processes;

@@ -48,6 +48,8 @@ struct text_maps {
 void text_maps_init(struct text_maps *m);
 void text_maps_release(struct text_maps *m);
 void text_maps_forget(struct text_maps *m);
+/* Whether half of the room is used. */
+bool text_maps_crowded(const struct text_maps *m);
 /* Bytes in use. */
 size_t text_maps_memory(const struct text_maps *m);
 /* From here on the text is about another process, or may be. */

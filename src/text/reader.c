@@ -76,6 +76,12 @@ bool text_reader_is_crowded(const struct text_reader *r)
 	return text_modules_crowded(&r->modules);
 }
 
+void text_reader_trim(struct text_reader *r)
+{
+	if (text_maps_crowded(&r->maps))
+		text_maps_forget(&r->maps);
+}
+
 void text_reader_forget(struct text_reader *r)
 {
 	text_modules_forget(&r->modules);

@@ -132,6 +132,8 @@ struct text_guess {
 	const char *missing;
 };
 bool text_reader_guess(const struct text_reader *r, struct text_guess *out);
+/* To be called between batches of a text without end: forgets memory maps if half of the room for them is used. */
+void text_reader_trim(struct text_reader *r);
 /* Half of the room for modules is used. */
 bool text_reader_is_crowded(const struct text_reader *r);
 /* Forgets all modules and maps, and what the text said about them, but not what the user knows. Numbers begin at 0

@@ -761,19 +761,52 @@ def test_lines_of_a_live_program_come_soon(program):
         watchdog.cancel()
 
 
+def map_of(program):
+    return "".join(f"{0x7F0000000000 + at:x}-{0x7F0000001000 + at:x} r-xp {at:08x} fe:00 1234 {program}\n" for at in (0, 0x1000, 0x2000))
+
+
 def test_a_memory_map_may_follow_a_little_later(program):
     """Within a fifth of a second; a busy machine may need several tries."""
     address = 0x7F0000000000 + symbol_address(program, "faulty")
-    maps = "".join(f"{0x7F0000000000 + at:x}-{0x7F0000001000 + at:x} r-xp {at:08x} fe:00 1234 {program}\n" for at in (0, 0x1000, 0x2000)).encode()
 
     def is_named():
         with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
             p.stdin.write(f"    #0 {address:#x}\n".encode())
             p.stdin.flush()
             time.sleep(0.03)
-            return b"faulty at " in p.communicate(maps, BOUND)[0]
+            return b"faulty at " in p.communicate(map_of(program).encode(), BOUND)[0]
 
     wait_for(is_named, "the name")
+
+
+def test_a_memory_map_may_follow_many_frames(tmp_path, program):
+    """As in a heap profile of a few hundred kilobytes."""
+    address = 0x7F0000000001 + symbol_address(program, "faulty")
+    (tmp_path / "heap").write_text("heap profile: 1: 1 [1: 1] @ heapprofile\n" + ("1: 1 [1: 1] @" + f" {address:#x}" * 20 + "\n") * 2000 + "\nMAPPED_LIBRARIES:\n" + map_of(program))
+    done = run_filter("", str(tmp_path / "heap"))
+    assert done.stdout.count(b"(faulty at ") == 40_000 and b"40000 named" in done.stderr
+
+
+def test_maps_without_end(tmp_path, program):
+    """What was told of earlier processes leaves room for later ones."""
+    others = "".join(f"{i:x}0000-{i:x}1000 r-xp 00000000 fe:00 1234 /opt/lib{i}.so\n" for i in range(100, 30_100))
+    text = f"*** Aborted at 1\n    #0 {0x7F0000000000 + symbol_address(program, 'faulty'):#x}\n{others}{map_of(program)}"
+    for name in "abc":
+        (tmp_path / name).write_text(text)
+    assert run_filter("", *[str(tmp_path / name) for name in "abc"]).stdout.count(b"faulty at ") == 3
+
+
+def test_a_library_without_a_path_is_that_of_its_process(tmp_path):
+    """Reports of Java, of two versions of a library."""
+    for version in "12":
+        (tmp_path / version).mkdir()
+        library = compile_c(str(tmp_path / version), "libversion.so", f"int version{version}(void) {{ return 1; }}", "-shared", "-fPIC")
+        at = symbol_address(library, "version" + version)
+        (tmp_path / f"hs_err{version}").write_text(
+            f"# A fatal error has been detected by the Java Runtime Environment:\nC  [libversion.so+{at:#x}]\n7f0000000000-7f0000001000 r-xp 00000000 fe:00 1 {library}\n"
+        )
+    out = run_filter("", str(tmp_path / "hs_err1"), str(tmp_path / "hs_err2")).stdout.decode()
+    assert re.findall(r"\((version\d) at ", out) == ["version1", "version2"]
 
 
 def pump(pieces):
