@@ -65,7 +65,7 @@ static void flush_pending(struct text_reader *r, bool caller)
 /* at: of the brace that ends the object. */
 static void end_frame(struct text_reader *r, const struct text_object *o, const char *at)
 {
-	struct text_frame f = {.process = JSON_PROCESS | r->json.process};
+	struct text_frame f = {.process = JSON_PROCESS | r->json.process, .line = r->line - r->inner_lines};
 	uint64_t index = o->numbers[JSON_IMAGE_INDEX], offset = o->numbers[JSON_IMAGE_OFFSET];
 	flush_pending(r, true);
 	if (has(o, JSON_IMAGE_OFFSET) && has(o, JSON_IMAGE_INDEX) && index < IMAGES_MAX && offset < IMAGE_SIZE_MAX) {

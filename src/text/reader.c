@@ -155,7 +155,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 {
 	if (r->result || path.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
 		return true;
-	f->line = r->line - r->inner_lines;
+	f->line = f->line ? f->line : r->line - r->inner_lines;
 	f->module = TEXT_NO_MODULE;
 	f->process = f->process ? f->process : r->maps.process;
 	if (path.len) {
@@ -364,7 +364,7 @@ static void change_source(struct text_reader *r, struct str source)
 		return;
 	if (r->source)
 		r->sources[r->source - 1].process = r->maps.process;
-	r->perf_depth = r->strace_depth = 0;
+	r->perf_depth = r->strace_depth = r->base_count = 0;
 	for (r->source = 1; r->source <= TEXT_SOURCES && r->source <= r->source_count; r->source++) {
 		if (r->sources[r->source - 1].hash != hash)
 			continue;
@@ -407,6 +407,14 @@ static const char *behind_prefix(struct text_reader *r, const char *at, const ch
 	if (source.len)
 		change_source(r, source);
 	return behind_colours(behind, end);
+}
+
+/* Behind the mark with which Windows begins a text. */
+static const char *behind_mark(const char *at, const char *end)
+{
+	struct rest r = {at, end};
+	take_literal(&r, "\xef\xbb\xbf");
+	return r.at;
 }
 
 static bool ask_formats(struct text_reader *r, struct rest line, unsigned signs)
@@ -454,8 +462,10 @@ static bool read_string(struct text_reader *r, struct rest string)
 	const char *feed = find_word(string.at, string.end, "\\n");
 	uint32_t process = r->maps.process;
 	bool whole = feed + strlen("\\n") < string.end;
-	if (whole)
+	if (whole) {
 		text_maps_begin_process(&r->maps);
+		r->base_count = 0;
+	}
 	for (bool first = true; !r->result && text_unescape_line(r->unescaped, &string); first = false) {
 		unsigned signs;
 		struct str source;
@@ -472,7 +482,7 @@ static bool read_string(struct text_reader *r, struct rest string)
 		r->maps.process = process;
 		r->line += 2; /* what follows is not of the same stack */
 		r->inner_lines += 2;
-		r->perf_depth = r->strace_depth = r->hotspot_depth = 0;
+		r->perf_depth = r->strace_depth = r->hotspot_depth = r->base_count = 0;
 	}
 	return found;
 }
@@ -515,7 +525,7 @@ static bool read_json(struct text_reader *r, struct rest line)
 static void read_plain(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	end = without_end(at, end);
-	at = behind_prefix(r, behind_colours(at, end), end, signs);
+	at = behind_prefix(r, behind_colours(behind_mark(at, end), end), end, signs);
 	r->frames = 0;
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
 	if (!(signs & SIGN_QUOTE) || r->escaped || !read_json(r, (struct rest){at, end}))
@@ -570,7 +580,7 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 		r->start = start;
 		if (!r->skips && len <= TEXT_LINE_MAX)
 			read_line(r, start, stop, signs);
-		r->skips = !lf;
+		r->skips = !lf && !last;
 		len += lf;
 		*used += len;
 		r->at += len;

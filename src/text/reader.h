@@ -58,7 +58,7 @@ enum text_base {
 enum { TEXT_NO_MODULE = -1 };
 
 struct text_frame {
-	uint64_t line;    /* its number, from 1 */
+	uint64_t line;    /* its number, from 1; of an object of JSON, where it ends */
 	int32_t module;   /* text_reader_module; TEXT_NO_MODULE: the text has only an address */
 	uint64_t offset;  /* as the text has it */
 	uint64_t address; /* the address to look up: for a return address, one byte before it; made up if only an

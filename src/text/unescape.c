@@ -3,7 +3,7 @@
 
 #include "text/unescape.h"
 
-enum { OTHER = 0x7f }; /* in place of a character beyond ASCII, or of a control character */
+enum { ESCAPE = 033, OTHER = 0x7f }; /* OTHER: in place of a character beyond ASCII, or of a control character */
 
 const char *text_string_end(const char *from, const char *end)
 {
@@ -18,7 +18,7 @@ static char take_code(struct rest *r)
 	unsigned code = 0;
 	for (unsigned i = 0; i < 4 && hex_value(peek(r)) >= 0; i++, r->at++)
 		code = code << 4 | (unsigned)hex_value(peek(r));
-	return code >= ' ' && code < OTHER ? (char)code : OTHER;
+	return code == ESCAPE || (code >= ' ' && code < OTHER) ? (char)code : OTHER;
 }
 
 /* The character behind a backslash, which has been passed. */

@@ -1467,6 +1467,41 @@ static void test_strings_of_json(void **state)
 	expect("{\"a\":\"\\n\\u00\"}\n\"\\n\\u\"\n\"\\n", "");
 }
 
+/* Positions of modules are those of one program. */
+static void test_positions_of_another_program(void **state)
+{
+	(void)state;
+#define FIRST "/l/x.so(+0x10)[0x7f0000001010]"
+#define SECOND "/l/x.so(f+0x10)[0x7f0000002010]"
+	expect(FIRST "\n" SECOND "\n", "1 /l/x.so x.so/ 0xf elf []\n2 /l/x.so x.so/ 0x100f elf []\n");
+	expect("Nov 26 18:56:33 host a[1]: " FIRST "\nNov 26 18:56:33 host b[2]: " SECOND "\n",
+	        "1 /l/x.so x.so/ 0xf elf []\n");
+	expect("{\"a\":\"-\\n" FIRST "\\n\",\"b\":\"" SECOND "\\n-\\n\"}\n" SECOND "\n",
+	        "1 /l/x.so x.so/ 0xf elf []\n");
+	expect(FIRST "\n{\"b\":\"" SECOND "\\n-\\n\"}\n", "1 /l/x.so x.so/ 0xf elf []\n");
+#undef FIRST
+#undef SECOND
+}
+
+static void test_objects_on_several_lines(void **state)
+{
+	(void)state;
+	expect("{\n\"frames\":[\n{\"instruction_addr\":\"0x5010\"},\n{\"instruction_addr\":\"0x5020\"\n}\n]}\n",
+	        "3 no module []\n5 no module []\n");
+}
+
+/* A byte order mark, and colours in a string. */
+static void test_what_stands_before_a_line(void **state)
+{
+	(void)state;
+	expect("\xef\xbb\xbf{\"frames\":[{\"function\":null,\"module\":\"a.so\",\"module_offset\":\"0x1\"}]}\n",
+	        "1 a.so a.so/ 0x1 image [null]\n");
+	expect("\xef\xbb\xbf#0 0x7fe9 (/lib/a.so+0x12)\r\n", "1 /lib/a.so a.so/ 0x12 elf [ ]\n");
+	expect("{\"log\":\"\\u001b[31m  4:     0x5010 - \\u003cunknown\\u003e\\u001b[0m\\n\"}\n"
+	       "{\"log\":\"5000-6000 r-xp 0 0:0 0 /a\\n\"}\n{\"log\":\"05000-06000 r-xp 0 0:0 0 /a\\n\"}\n",
+	        "1 /a a/ 0xf image [\\u003cunknown\\u003e]\n");
+}
+
 /* Lines that were copied from the source of a page. Names go in as HTML, too. */
 static void test_html(void **state)
 {
@@ -1728,6 +1763,22 @@ static void test_long_lines(void **state)
 	free(text);
 }
 
+/* The last line of a file may lack its end. The next file begins with a line of its own. */
+static void test_text_after_the_last_line(void **state)
+{
+	(void)state;
+	size_t used;
+	struct found f = {.text = "a.so+0x1"};
+	struct text_reader *r = text_reader_new(4, take_frame, &f);
+	for (unsigned i = 1; i <= 2; i++) {
+		assert_int_equal(text_reader_read(r, str_from(f.text), true, &used), TEXT_OK);
+		assert_int_equal(f.count, i);
+		assert_int_equal(f.frames[i - 1].line, i);
+	}
+	text_reader_free(r);
+	free(f.frames);
+}
+
 /* Ten million frames of one module, and lines of 4 MB full of whatever begins a frame: done in no time. */
 static void test_many_frames(void **state)
 {
@@ -1973,6 +2024,9 @@ int main(void)
 	        cmocka_unit_test(test_prefixes_of_logs),
 	        cmocka_unit_test(test_prefixes_that_get_longer),
 	        cmocka_unit_test(test_strings_of_json),
+	        cmocka_unit_test(test_positions_of_another_program),
+	        cmocka_unit_test(test_objects_on_several_lines),
+	        cmocka_unit_test(test_what_stands_before_a_line),
 	        cmocka_unit_test(test_html),
 	        cmocka_unit_test(test_memory),
 	        cmocka_unit_test(test_engines),
@@ -1986,6 +2040,7 @@ int main(void)
 	        cmocka_unit_test(test_ids_beside_addresses),
 	        cmocka_unit_test(test_forgetting),
 	        cmocka_unit_test(test_long_lines),
+	        cmocka_unit_test(test_text_after_the_last_line),
 	        cmocka_unit_test(test_many_frames),
 	        cmocka_unit_test(test_many_parentheses),
 	        cmocka_unit_test(test_many_modules),
