@@ -331,8 +331,9 @@ static enum mc_status store_root(struct storing *s)
 	struct mc_key key;
 	const struct value_id id = {s->module->hash, 0, 0, PAGE_ROOT};
 	pthread_mutex_lock(&s->module->lock); /* its counts may just be set */
-	struct page *root = offmap_root_encode(s->module->map);
+	const struct offmap map = *s->module->map;
 	pthread_mutex_unlock(&s->module->lock);
+	struct page *root = offmap_root_encode(&map); /* to make room for it, modules may be locked and swept */
 	if (!root)
 		return MC_DOWN;
 	module_key(&key, 'r', &s->module->hash);

@@ -12,9 +12,11 @@
 
 #include <cmocka.h>
 
+#include "base/account.h"
 #include "base/clock.h"
 #include "base/metrics.h"
 #include "cache/page_cache.h"
+#include "cache/page_memcached.h"
 #include "map/value.h"
 #include "seed.h"
 
@@ -146,6 +148,50 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *m)
 			taken[i] = taken[--taken_count];
 		}
 	return __real_pthread_mutex_unlock(m);
+}
+
+/* ---- room ---- */
+
+struct room {
+	struct page_cache *cache;
+	struct module *stored;
+	unsigned asked, locked;
+};
+
+static void make_room(void *arg, uint64_t bytes)
+{
+	struct room *r = arg;
+	r->asked++;
+	if (pthread_mutex_trylock(&r->stored->lock) != 0) {
+		r->locked++;
+		return;
+	}
+	pthread_mutex_unlock(&r->stored->lock);
+	page_cache_shrink(r->cache, bytes);
+}
+
+/* The module that is stored is swept, too. */
+static void test_room_is_made_for_a_root(void **state)
+{
+	const struct config none = {.memcached.count = 0};
+	const struct store_options options = {.codec = CODEC_RAW, .item_max = UINT64_MAX};
+	struct error e;
+	struct room r = {page_cache_new(1 << 20), make_module(1, true), 0, 0};
+	struct mc_servers *servers = mc_servers_new(&none, &e);
+	struct mc_client *client = mc_client_new(servers);
+	(void)state;
+	put_module(r.cache, r.stored);
+	account_start(account_used());
+	account_on_full(make_room, &r);
+	page_memcached_store_root(client, r.stored, &options);
+	account_on_full(NULL, NULL);
+	account_start(0);
+	assert_int_equal(r.asked, 1);
+	assert_int_equal(r.locked, 0);
+	mc_client_free(client);
+	mc_servers_free(servers);
+	module_unref(r.stored);
+	page_cache_free(r.cache);
 }
 
 /* ---- the table ---- */
@@ -645,6 +691,7 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	        TEST(test_room_is_made_for_a_root),
 	        TEST(test_put_get_remove),
 	        TEST(test_replaced),
 	        TEST(test_in_memory),
