@@ -21,7 +21,7 @@ enum {
 /* A map to be made whole, or a page to be sent. */
 struct finish_job {
 	STAILQ_ENTRY(finish_job) next;
-	struct module *module; /* a reference, and for a map a hold */
+	struct module *module; /* a reference */
 	struct load *load;     /* of symbfiles, stored under its lease; NULL: module has a text */
 	struct page *page;     /* a reference; NULL: the map */
 	uint32_t number;       /* of the page */
@@ -43,7 +43,7 @@ struct finishing {
 	bool keeps;          /* keep every page in the cache; otherwise only while there is room */
 };
 
-static const char invalidated[] = "the module was invalidated meanwhile";
+static const char invalidated[] = "the module was invalidated or evicted meanwhile";
 
 /* Takes the lock. Why it is no longer useful to finish the module, or its load; NULL: it is. */
 static const char *why_over(struct finishers *all, struct module *m, const struct load *l)
@@ -249,12 +249,15 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 	        .label = l ? l->id.data : m->label,
 	        .text = l ? NULL : m->text,
 	        .counts.damaged = m->map->damaged};
-	if (!l)
+	if (!l) {
+		atomic_fetch_add(&m->holds, 1);
 		finish_text(memcached, &f);
-	else if (memcached && l->lease.held && l->lost < LOST_AGAIN)
+		atomic_fetch_sub(&m->holds, 1);
+		return;
+	}
+	if (memcached && l->lease.held && l->lost < LOST_AGAIN)
 		store_map(memcached, &f);
-	if (l)
-		end_load(all, l, memcached);
+	end_load(all, l, memcached);
 }
 
 /* ---- the queues ---- */
@@ -272,8 +275,6 @@ static bool add_job(struct finishers *all, struct finish_queue *q, struct finish
 		module_ref(job->module);
 		if (job->page)
 			page_ref(job->page);
-		else
-			atomic_fetch_add(&job->module->holds, 1);
 		metric_add(M_LOADS_IN_FLIGHT, !job->page);
 		STAILQ_INSERT_TAIL(&q->jobs, job, next);
 		q->count++;
@@ -285,23 +286,31 @@ static bool add_job(struct finishers *all, struct finish_queue *q, struct finish
 	return takes;
 }
 
-/* Waits for the next job; NULL at the end. While memory is full, maps are not made whole. */
+/* The first that can be done now. While memory is full, maps are not made whole, and may be evicted, which frees their
+ * texts; a load behind them has a lease, for which others wait. */
+static struct finish_job *first_job(const struct finishers *all, const struct finish_queue *q)
+{
+	const bool all_can = account_left() || all->loads->context->stopping;
+	struct finish_job *job;
+	STAILQ_FOREACH(job, &q->jobs, next)
+		if (all_can || job->load || job->page || !module_is_cached(job->module))
+			break;
+	return job;
+}
+
+/* Waits for the next job; NULL at the end. */
 static struct finish_job *take_job(struct finishers *all, struct finish_queue *q)
 {
 	struct loads *ls = all->loads;
 	struct finish_job *job;
 	pthread_mutex_lock(&ls->lock);
-	for (;;) {
-		job = STAILQ_FIRST(&q->jobs);
-		if (job ? job->load || job->page || account_left() || ls->context->stopping : all->ended)
-			break;
-		if (job)
-			clock_wait(&all->added, &ls->lock, clock_now() + PAUSE_MS * MS);
-		else
+	while (!(job = first_job(all, q)) && !(all->ended && STAILQ_EMPTY(&q->jobs)))
+		if (STAILQ_EMPTY(&q->jobs))
 			pthread_cond_wait(&all->added, &ls->lock);
-	}
+		else
+			clock_wait(&all->added, &ls->lock, clock_now() + PAUSE_MS * MS);
 	if (job)
-		STAILQ_REMOVE_HEAD(&q->jobs, next);
+		STAILQ_REMOVE(&q->jobs, job, finish_job, next);
 	pthread_mutex_unlock(&ls->lock);
 	return job;
 }
@@ -311,8 +320,6 @@ static void end_job(struct finishers *all, struct finish_queue *q, struct finish
 	pthread_mutex_lock(&all->loads->lock);
 	q->count--;
 	pthread_mutex_unlock(&all->loads->lock);
-	if (!job->page)
-		atomic_fetch_sub(&job->module->holds, 1);
 	metric_add(M_LOADS_IN_FLIGHT, -!job->page);
 	page_unref(job->page);
 	module_unref(job->module);

@@ -402,7 +402,7 @@ def test_memcached_going_and_coming_is_logged_once_each():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("why", ["memcached does not answer", "the module was invalidated meanwhile", "(memcached_item_max)"])
+@pytest.mark.parametrize("why", ["memcached does not answer", "the module was invalidated or evicted meanwhile", "(memcached_item_max)"])
 def test_not_stored_says_why(why):
     config = {"memcached_item_max": "1K"} if "item_max" in why else {}
     with make(keys=True, config=config) as s:
