@@ -173,7 +173,7 @@ static void *tick_main(void *arg)
 static void *lift_main(void *arg)
 {
 	const struct periodic *p = arg;
-	while (!atomic_load(&p->loads->context->stopping)) {
+	while (!atomic_load(&p->ended)) {
 		nanosleep(&(struct timespec){0, TICK_MS * MS}, NULL);
 		background_tick();
 	}
@@ -211,6 +211,7 @@ bool periodic_start(struct periodic *p)
 
 void periodic_stop(struct periodic *p)
 {
+	atomic_store(&p->ended, true);
 	pthread_mutex_lock(&p->loads->lock);
 	pthread_cond_broadcast(&p->stop);
 	pthread_mutex_unlock(&p->loads->lock);
