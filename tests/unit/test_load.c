@@ -748,10 +748,60 @@ static void test_a_load_waits_until_there_is_memory(void **state)
 	account_start(0);
 }
 
+static unsigned both; /* of two loads, those that have begun */
+
+static void wait_for_both(void)
+{
+	while (both < 2)
+		pthread_cond_wait(&changed, &lock);
+}
+
+static void serve_few_functions(const struct bucket_sink *sink, struct bucket_result *result)
+{
+	bool ok = put(sink, first_lines, sizeof first_lines - 1);
+	pthread_mutex_lock(&lock);
+	both++;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	wait_until(&may_go);
+	if (!ok || !put_funcs(sink, 1 << 20))
+		result->outcome = BUCKET_FAILED;
+}
+
+/* One waits; the other gives way although neither has much, and runs again: it is not too large. */
+static void test_two_small_loads_outlast_a_lack_of_memory(void **state)
+{
+	enum { LIMIT = 256 << 20 };
+	struct load_wait wait = {.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
+	struct module_want wants[2];
+	(void)state;
+	struct modules *m = start("1G");
+	serve = serve_few_functions;
+	both = memory_refused = 0;
+	may_go = over = false;
+	account_start(LIMIT);
+	assert_true(module_want_init(&wants[0], LOOKUP_COVERING, str_from("a.so"), str_from(ID)));
+	assert_true(module_want_init(&wants[1], LOOKUP_COVERING, str_from("b.so"), str_from(ID)));
+	assert_int_equal(modules_load(m, &wait, wants, 2), LOAD_WAIT);
+	pthread_mutex_lock(&lock);
+	wait_for_both();
+	pthread_mutex_unlock(&lock);
+	account_add(ACCOUNT_TEXTS, LIMIT);
+	note(&may_go);
+	for (int64_t until = clock_now() + 60 * SECOND; memory_refused < 8; nanosleep(&(struct timespec){0, MS}, NULL))
+		assert_true(clock_now() < until);
+	account_add(ACCOUNT_TEXTS, -LIMIT);
+	wait_until(&over);
+	assert_int_equal(wants[0].state, WANT_FOUND);
+	assert_int_equal(wants[1].state, WANT_FOUND);
+	release(m, &wait, wants, 2);
+	stop(m);
+	account_start(0);
+}
+
 /* ---- two that do not fit together ---- */
 
 enum { ROOM = 64 << 20, FITS = 28 << 20, MOST = 36 << 20 };
-static unsigned both; /* of which memory is nearly full */
 
 /* "large.so" does not fit even alone. Neither goes on before they have what leaves room for neither. */
 static void serve_much(const struct bucket_sink *sink, struct bucket_result *result)
@@ -759,10 +809,9 @@ static void serve_much(const struct bucket_sink *sink, struct bucket_result *res
 	bool large = str_equal(fetched.name, str_from("large.so"));
 	bool ok = put(sink, first_lines, sizeof first_lines - 1) && put_funcs(sink, large ? MOST : FITS / 2);
 	pthread_mutex_lock(&lock);
-	both++;
+	both++; /* memory is nearly full with what they have */
 	pthread_cond_broadcast(&changed);
-	while (both < 2)
-		pthread_cond_wait(&changed, &lock);
+	wait_for_both();
 	pthread_mutex_unlock(&lock);
 	if (!ok || !put_funcs(sink, large ? ROOM : FITS / 2))
 		result->outcome = BUCKET_FAILED;
@@ -868,6 +917,7 @@ int main(void)
 	        cmocka_unit_test(test_a_failure_remembered_meanwhile),
 	        cmocka_unit_test(test_a_load_begins_when_a_request_lets_memory_go),
 	        cmocka_unit_test(test_a_load_waits_until_there_is_memory),
+	        cmocka_unit_test(test_two_small_loads_outlast_a_lack_of_memory),
 	        cmocka_unit_test(test_of_two_that_do_not_fit_together_the_one_that_fits_is_loaded),
 	        cmocka_unit_test(test_a_load_that_ends_after_the_stop_is_let_go),
 	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
