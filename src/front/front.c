@@ -226,10 +226,10 @@ static int accept_one(int listener)
 	return accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 }
 
-/* With f->accepting held. Returns 0 when the backlog is empty or the turn is over, else errno. */
-static int accept_some(struct front *f)
+/* At most so many. With f->accepting held. Returns 0 when the backlog is empty or the turn is over, else errno. */
+static int accept_some(struct front *f, unsigned most)
 {
-	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
+	for (unsigned i = 0; i < most; i++) {
 		if (!have_next(f))
 			return ENOMEM;
 		int fd = accept_one(f->listener);
@@ -262,7 +262,7 @@ static void handle_listener(struct front *f)
 	int error = 0;
 	pthread_mutex_lock(&f->accepting);
 	if (f->listener >= 0)
-		error = accept_some(f);
+		error = accept_some(f, ACCEPTS_MAX);
 	pthread_mutex_unlock(&f->accepting);
 	if (error)
 		rest_after(error);
@@ -972,9 +972,11 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	pthread_mutex_init(&f->lock, NULL);
 	clock_condition_init(&f->quiet);
 	pthread_cond_init(&f->helped, NULL);
-	enum err err = fill_reserve(f) ? ERR_OK : no_memory(e);
-	if (!err && (!open_descriptors(f) || !fcgi_library_init()))
+	enum err err = ERR_OK;
+	if (!open_descriptors(f) || !fcgi_library_init())
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
+	if (!err && !fill_reserve(f))
+		err = no_memory(e);
 	if (!err)
 		err = start_workers(f, workers, e);
 	/* Last, so that nothing is accepted if there are no workers. */
@@ -996,7 +998,7 @@ void front_set_config(struct front *f, const struct config *c)
 static void stop_listening(struct front *f)
 {
 	pthread_mutex_lock(&f->accepting);
-	accept_some(f);
+	accept_some(f, (unsigned)atomic_load(&f->config)->listen_backlog + 1);
 	epoll_ctl(f->epoll, EPOLL_CTL_DEL, f->listener, NULL);
 	close(f->listener);
 	f->listener = -1;

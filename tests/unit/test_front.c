@@ -825,6 +825,20 @@ static void connections_without_memory_wait(void **state)
 	}
 }
 
+static void a_start_without_memory(void **state)
+{
+	struct error e;
+	int fd, standard = fcntl(STDIN_FILENO, F_GETFD);
+	(void)state;
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_OK);
+	no_memory_left = true;
+	front = front_start(&config, fd, dispatch, &e);
+	no_memory_left = false;
+	assert_null(front);
+	assert_int_equal(e.code, ERR_NO_MEMORY);
+	assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), standard); /* only what it had opened is closed */
+}
+
 static void garbage_closes_the_connection_at_once(void **state)
 {
 	static const struct {
@@ -1318,6 +1332,39 @@ static void draining_finishes_what_is_in_hand(void **state)
 	close(kept);
 }
 
+/* Many that could not be accepted before. */
+static void draining_answers_who_waits_to_be_accepted(void **state)
+{
+	enum { HELD = 65, WAITING = 100 };
+	int fds[HELD + WAITING];
+	struct client_reply r;
+	pthread_t stopper;
+	unsigned cut = 99;
+	(void)state;
+	start_front();
+	no_memory_left = true;
+	for (unsigned i = 0; i < HELD + WAITING; i++) {
+		assert_true((fds[i] = client_connect(path)) >= 0);
+		if (i >= HELD)
+			client_send(fds[i], &(struct client_request){.method = "GET", .uri = "/t/ignore"});
+	}
+	wait_until(metric_get(M_CONNECTIONS) >= HELD - 1);
+	denied = 0;
+	wait_until(denied >= 1);
+	no_memory_left = false; /* the worker rests for a moment */
+	assert_int_equal(pthread_create(&stopper, NULL, stop_front_thread, &cut), 0);
+	for (unsigned i = HELD; i < HELD + WAITING; i++) {
+		client_read(fds[i], &r, 1, 0);
+		assert_int_equal(r.status, 200);
+		client_reply_release(&r);
+	}
+	for (unsigned i = 0; i < HELD + WAITING; i++)
+		close(fds[i]);
+	pthread_join(stopper, NULL);
+	front = NULL;
+	assert_int_equal(cut, 0);
+}
+
 /* Each front has one. */
 static unsigned epoll_descriptors(void)
 {
@@ -1538,6 +1585,7 @@ int main(void)
 	        TEST(a_body_that_nobody_reads),
 	        TEST(many_connections_on_few_threads),
 	        TEST(connections_without_memory_wait),
+	        TEST(a_start_without_memory),
 	        TEST(garbage_closes_the_connection_at_once),
 	        TEST(silent_and_half_requests),
 	        TEST(connections_that_are_not_kept),
@@ -1559,6 +1607,7 @@ int main(void)
 	        TEST(more_parked_requests_than_threads),
 	        TEST(settings_of_a_request_are_those_of_its_arrival),
 	        TEST(draining_finishes_what_is_in_hand),
+	        TEST(draining_answers_who_waits_to_be_accepted),
 	        TEST(draining_is_bounded),
 	        TEST(draining_does_not_wait_for_a_worker_that_is_held_up),
 	        TEST(a_request_that_comes_behind_draining_is_cut_off),
