@@ -5,6 +5,7 @@
 #include "objects/s3.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include <expat.h>
 
@@ -61,14 +62,18 @@ bool s3_xml_read(const void *data, size_t len,
         void (*element)(void *arg, unsigned depth, const char *name, struct str text), void *arg)
 {
 	struct reader r = {.parser = XML_ParserCreate("UTF-8"), .element = element, .arg = arg};
+	const char *text = data;
 	if (!r.parser)
 		return false;
+	/* some servers keep the connection busy with blanks until they know the answer */
+	for (; len && memchr(" \t\r\n", *text, 4); len--)
+		text++;
 	buffer_init(&r.text, TEXT_MAX);
 	XML_SetUserData(r.parser, &r);
 	XML_SetElementHandler(r.parser, on_start, on_end);
 	XML_SetCharacterDataHandler(r.parser, on_text);
 	XML_SetStartDoctypeDeclHandler(r.parser, on_doctype);
-	bool whole = len <= INT_MAX && XML_Parse(r.parser, data, (int)len, XML_TRUE) == XML_STATUS_OK;
+	bool whole = len <= INT_MAX && XML_Parse(r.parser, text, (int)len, XML_TRUE) == XML_STATUS_OK;
 	XML_ParserFree(r.parser);
 	buffer_release(&r.text);
 	return whole;

@@ -340,6 +340,17 @@ def test_a_store_that_may_be_read_only_fails_its_heartbeat(answers, good):
         assert liar.requests[1:3] == asked[: len(answers) - 1]
 
 
+def test_blanks_before_an_answer_that_takes_long():
+    """Some servers keep the connection busy so, while they put the pieces together."""
+
+    def late(answer):
+        return 200, b" \r\n\t" * 100 + b"<?xml version='1.0'?>" + answer[1], {}
+
+    with Liar([BEGUN, SENT, SENT, late(DONE), late(COPIED), GONE]) as liar:
+        done = liar.store.run(*PUT, data=noise(PIECE + 1), bucket_retries=0)
+        assert done.returncode == 0, done
+
+
 def test_an_error_behind_a_status_of_success_is_told():
     with Liar([LATE_ERROR]) as liar:
         done = liar.store.run(*PUT, data=noise(PIECE + 1), bucket_retries=0)
