@@ -10,6 +10,7 @@
 
 #include "api/router.h"
 #include "api/store_permit.h"
+#include "api/sym_path.h"
 #include "api/upload.h"
 #include "base/array.h"
 #include "base/json_text.h"
@@ -161,14 +162,17 @@ static bool is_id(struct str text)
 static const char no_set_name[] = "the path does not end with the name of a set";
 
 /* Cuts the path into the id and, if set is not NULL, what is after it. */
-static enum err read_path(const struct exchange *x, struct str *id, struct str *set, struct error *e)
+static enum err read_path(struct exchange *x, struct str *id, struct str *set, struct error *e)
 {
 	static const char prefix[] = "/api/symbols/";
 	struct str rest = {x->path.data + sizeof prefix - 1, x->path.len - (sizeof prefix - 1)};
 	*id = set ? str_cut(&rest, '/') : rest;
 	if (set)
 		*set = rest;
-	if (!is_id(*id))
+	enum err err = sym_path_decode(x, *id, id);
+	if (err == ERR_NO_MEMORY)
+		return no_memory(e);
+	if (err || !is_id(*id))
 		return error_set(e, ERR_BAD_REQUEST,
 		        "the path is not /api/symbols/ and a FileID, a build id, or a debug id of age 0");
 	/* a set without a name is not all of them */

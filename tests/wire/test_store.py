@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of symbols: which set answers, what a store of version 1.0 answers, what uploads cost and leave behind."""
 
+import base64
 import itertools
 import json
 import os
@@ -316,6 +317,18 @@ def test_all_executables_of_a_build_id_are_removed(store):
     reply = remove(store, build_id.hex())
     assert reply.status == 200 and reply.json()["objects"] == 36, reply
     assert not any(objects(store, ident[0]) for ident in idents)
+
+
+def test_an_id_may_be_percent_encoded(store):
+    """Plain base64 has slashes, which would end the segment of the path."""
+    ident = new_id()
+    accepted(upload(store, "ranges", ident[1], write(ranges("f"))))
+    quoted = urllib.parse.quote(base64.b64encode(bytes.fromhex(ident[0])), safe="")
+    assert "%2F" in quoted and quoted.endswith("%3D%3D")
+    assert listed(store, quoted) == listed(store, ident[0]) and listed(store, quoted)["sets"]
+    assert remove(store, quoted).status == 200
+    assert listed(store, ident[0])["sets"] == []
+    refused(store, remove(store, quoted.removesuffix("%3D")), 400, "the path is not")
 
 
 def test_one_set_is_removed(store):
