@@ -230,6 +230,15 @@ static bool charge_body(struct body_intake *in)
 	return true;
 }
 
+/* How long the taker needs is not the client's fault. */
+static enum err pass_on(struct body_intake *in, const uint8_t *at, size_t n, struct error *e)
+{
+	int64_t began = clock_now();
+	enum err err = in->take(in->arg, at, n, e);
+	in->deadline += clock_now() - began;
+	return err;
+}
+
 static enum err take_text(struct body_intake *in, const uint8_t *at, size_t n, struct error *e)
 {
 	in->taken += n;
@@ -240,7 +249,7 @@ static enum err take_text(struct body_intake *in, const uint8_t *at, size_t n, s
 	if (!charge_body(in))
 		return error_set(e, ERR_UNAVAILABLE, "too much memory is in use; try again");
 	if (in->take)
-		return n ? in->take(in->arg, at, n, e) : ERR_OK;
+		return n ? pass_on(in, at, n, e) : ERR_OK;
 	in->body->len += n;
 	return ERR_OK;
 }

@@ -185,6 +185,25 @@ static void handle_echo(struct exchange *x)
 	buffer_release(&body);
 }
 
+/* Needs more time than a request has. */
+static enum err take_slowly(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	const struct exchange *x = arg;
+	(void)data;
+	while (clock_now() - x->started < x->config->request_timeout + SECOND / 10)
+		poll(NULL, 0, 1);
+	return len ? ERR_OK : error_set(e, ERR_INTERNAL, "nothing");
+}
+
+static void handle_take(struct exchange *x)
+{
+	struct error e;
+	if (exchange_stream_body(x, PATTERN, take_slowly, x, &e))
+		exchange_reply_error(x, &e, 1);
+	else
+		exchange_reply_text(x, 200, "text/plain", NULL, str_from("taken"));
+}
+
 static void handle_ignore(struct exchange *x)
 {
 	exchange_reply_text(x, 200, "text/plain", "X-Extra: 1\r\n", str_from("ignored"));
@@ -265,10 +284,10 @@ static void dispatch(struct exchange *x)
 	static const struct {
 		const char *path;
 		void (*handle)(struct exchange *x);
-	} own[] = {{"/t/echo", handle_echo}, {"/t/park", handle_park}, {"/t/gone", handle_park},
-	        {"/t/hold", handle_hold}, {"/t/sleep", handle_sleep}, {"/t/ignore", handle_ignore},
-	        {"/t/large/", handle_large}, {"/t/stored/", handle_stored}, {"/t/block", handle_block},
-	        {"/t/slices", handle_work}, {"/t/help", handle_help}};
+	} own[] = {{"/t/echo", handle_echo}, {"/t/take", handle_take}, {"/t/park", handle_park},
+	        {"/t/gone", handle_park}, {"/t/hold", handle_hold}, {"/t/sleep", handle_sleep},
+	        {"/t/ignore", handle_ignore}, {"/t/large/", handle_large}, {"/t/stored/", handle_stored},
+	        {"/t/block", handle_block}, {"/t/slices", handle_work}, {"/t/help", handle_help}};
 	for (unsigned i = 0; i < sizeof own / sizeof own[0]; i++)
 		if (x->path.len && strncmp(x->path.data, own[i].path, strlen(own[i].path)) == 0) {
 			own[i].handle(x);
@@ -667,6 +686,16 @@ static void bodies_that_are_refused(void **state)
 }
 
 /* Whatever a handler does with a body, the next request on the connection is not taken for the rest of it. */
+/* That is no body which did not arrive. */
+static void a_body_that_is_taken_slowly(void **state)
+{
+	(void)state;
+	set("request_timeout", "1s");
+	start_front();
+	ask_status(
+	        &(struct client_request){.method = "POST", .uri = "/t/take", .body = pattern, .body_len = 200000}, 200);
+}
+
 static void a_body_that_nobody_reads(void **state)
 {
 	static const char *const uris[] = {"/t/ignore", "/nothing", "/__version__", "/t/park", "/t/echo"};
@@ -1582,6 +1611,7 @@ int main(void)
 	        TEST(bodies_of_all_sizes),
 	        TEST(gzip_bodies),
 	        TEST(bodies_that_are_refused),
+	        TEST(a_body_that_is_taken_slowly),
 	        TEST(a_body_that_nobody_reads),
 	        TEST(many_connections_on_few_threads),
 	        TEST(connections_without_memory_wait),
