@@ -327,9 +327,11 @@ static enum err read_body(struct body_intake *in, uint64_t inflated_max, struct 
 
 enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e)
 {
-	struct body_intake in = {.p = exchange_private(x), .body = body, .sent_max = x->config->max_body};
+	const struct config *c = x->config;
+	struct body_intake in = {.p = exchange_private(x), .body = body};
+	in.sent_max = c->max_body < body->max ? c->max_body : body->max;
 	buffer_reset(body);
-	return read_body(&in, x->config->max_body_inflated, e);
+	return read_body(&in, c->max_body_inflated < body->max ? c->max_body_inflated : body->max, e);
 }
 
 enum err exchange_stream_body(struct exchange *x, uint64_t max,

@@ -44,9 +44,9 @@ struct exchange {
 /* A FastCGI parameter ("HTTP_DEBUG"), or NULL. */
 const char *exchange_param(const struct exchange *x, const char *name);
 
-/* The whole body, inflated when Content-Encoding says gzip, within max_body as received and max_body_inflated. A
- * refused body is drained. Errors: ERR_TOO_LARGE, ERR_BAD_REQUEST (short body, bad gzip, other encodings), ERR_GONE,
- * ERR_UNAVAILABLE (the account of memory has no room), ERR_NO_MEMORY. */
+/* The whole body, inflated when Content-Encoding says gzip, within max_body as received, max_body_inflated, and what
+ * the buffer may hold. A refused body is drained. Errors: ERR_TOO_LARGE, ERR_BAD_REQUEST (short body, bad gzip, other
+ * encodings), ERR_GONE, ERR_UNAVAILABLE (the account of memory has no room), ERR_NO_MEMORY. */
 enum err exchange_read_body(struct exchange *x, struct buffer *body, struct error *e);
 
 /* The same, but passes the body to `take` in pieces as it arrives; at most max bytes, both as received and inflated.

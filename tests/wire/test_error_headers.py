@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One table: a refused request, its status, and the headers that go with it; none comes with another's."""
 
+import gzip
+
 import pytest
 
 from client import job
@@ -27,6 +29,7 @@ REFUSALS = [
     ("POST", "/symbolicate/v4", '{"version":5}', {}, 400, {}),
     ("POST", "/symbolicate/v5", "x" * 200_000, {}, 413, {}),
     ("POST", "/symbolicate/text", "x" * 200_000, {}, 413, {}),
+    ("POST", "/asm/v1", gzip.compress(b" " * 70_000), {"Content-Encoding": "gzip"}, 413, {}),
     ("GET", "/symbolicate/v5", None, {}, 405, {"Allow": "POST, OPTIONS"}),
     ("POST", "/__version__", "", {}, 405, {"Allow": "GET, HEAD, OPTIONS"}),
     ("GET", "/nowhere", None, {}, 404, {}),
