@@ -181,7 +181,7 @@ def test_every_method_is_the_responders_matter(own, method):
 
 @pytest.mark.parametrize(
     "path",
-    ["/symbolicate", "/symbolicate/v4", "/symbolicate/nothing", "/asm/v1", "/source/v1", "/api/symbols-ranges",
+    ["/symbolicate", "/upload", "/upload/", "/api/sym", "/api/sym/", "/symbolicate/v4", "/symbolicate/nothing", "/asm/v1", "/source/v1", "/api/symbols-ranges",
      "/api/symbols-returnpads", "/api/symbols/AAAA", "/cache", "/cache/", "/cache/a.pdb/1F", "/cache/a%2Fb%20c/1f",
      "/__lbheartbeat__", "/__heartbeat__", "/__version__", "/__broken__", "/__metrics__"],
 )  # fmt: skip
@@ -386,6 +386,7 @@ def test_405_of_a_method_that_nginx_refuses(own):
     for path, allow in (
         ("/symbolicate/v5", "POST, OPTIONS"), ("/cache/a/1", "DELETE, OPTIONS"), ("/__version__", "GET, HEAD, OPTIONS"),
         ("/", "GET, HEAD, POST, OPTIONS"), ("/api/symbols/AA", "GET, HEAD, DELETE, OPTIONS"), ("/api/symbols-ranges", "POST, OPTIONS"),
+        ("/upload", "POST, OPTIONS"), ("/upload/", "POST, OPTIONS"),
     ):  # fmt: skip
         reply = own.raw(f"TRACE {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         assert reply.status == 405 and reply.headers["Allow"] == allow, path

@@ -24,6 +24,8 @@ BODIES = {
     r"~ ^/[^/]+/[0-9A-Fa-f]+/[^/]+\.sym$": None,
     "= /symbolicate": None,
     "= /cache": None,
+    "= /api/sym": None,
+    "= /upload": "max_sym_upload",
     "= /__lbheartbeat__": None,
     "= /__version__": None,
     "= /__heartbeat__": None,
