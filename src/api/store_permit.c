@@ -15,7 +15,7 @@ static struct store_client *take(const struct exchange *x, struct symbfile_store
 	struct store_client *c = NULL;
 	permit_give();
 	if (atomic_fetch_add(&busy, 1) >= x->config->upload_parallel)
-		error_set(e, ERR_UNAVAILABLE, "too many uploads at a time; try again");
+		error_set(e, ERR_BUSY, "too many uploads at a time; try again");
 	else if (!(c = store_client_take(store)))
 		no_memory(e);
 	if (!c)

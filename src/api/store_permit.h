@@ -7,7 +7,7 @@
 #include "objects/store.h"
 
 /* Takes a store client and one of the upload_parallel places to use it. Call it after all other checks, so that
- * strangers take no place. NULL: ERR_NOT_FOUND if there is no store, ERR_UNAVAILABLE if all places are taken,
+ * strangers take no place. NULL: ERR_NOT_FOUND if there is no store, ERR_BUSY if all places are taken,
  * ERR_NO_MEMORY. */
 struct store_client *store_permit_take(const struct exchange *x, struct error *e);
 /* The same for symbol files. */

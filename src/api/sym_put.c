@@ -9,6 +9,7 @@
 #include "api/router.h"
 #include "api/store_permit.h"
 #include "api/sym_path.h"
+#include "api/upload.h"
 #include "base/log.h"
 #include "keys/auth.h"
 #include "api/services.h"
@@ -104,6 +105,6 @@ void sym_put_handle(struct exchange *x)
 		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
 		return;
 	}
-	metric_add(error_http_status(err) < 500 ? M_SYM_UPLOADS_REFUSED : M_SYM_UPLOADS_FAILED, 1);
+	metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
 	exchange_reply_error(x, &e, 2);
 }

@@ -14,6 +14,7 @@
 #include "api/router.h"
 #include "api/store_permit.h"
 #include "api/sym_put.h"
+#include "api/upload.h"
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/log.h"
@@ -250,7 +251,7 @@ void sym_zip_handle(struct exchange *x)
 	if (!err)
 		exchange_reply_text(x, 201, "application/json", NULL, str_from(text));
 	else
-		metric_add(error_http_status(err) < 500 ? M_SYM_UPLOADS_REFUSED : M_SYM_UPLOADS_FAILED, 1);
+		metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
 	if (err)
 		exchange_reply_error(x, &e, 2);
 	free(text);

@@ -33,6 +33,11 @@ static void make_uuid(char out[UUID_SIZE], const struct exchange *x)
 	snprintf(out, UUID_SIZE, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 
+bool upload_is_failure(enum err err)
+{
+	return error_http_status(err) >= 500 && err != ERR_BUSY;
+}
+
 void upload_refuse(struct exchange *x, const struct error *e)
 {
 	char uuid[UUID_SIZE], code[16], extra[64];
@@ -40,7 +45,6 @@ void upload_refuse(struct exchange *x, const struct error *e)
 	make_uuid(uuid, x);
 	snprintf(code, sizeof code, "%d", status);
 	exchange_error_headers(extra, e->code, RETRY_AFTER);
-	metric_add(status < 500 ? M_UPLOADS_REFUSED : M_UPLOADS_FAILED, 1);
 	log_event(
 	        LOG_LEVEL_WARNING, "upload refused", "%s, uuid %s, request %s: %s", code, uuid, x->request_id, e->text);
 	struct buffer body;
@@ -254,10 +258,13 @@ static enum err store_part(struct exchange *x, enum symbfile_kind kind, struct e
 static void upload(struct exchange *x, enum symbfile_kind kind)
 {
 	struct error e;
-	if (store_part(x, kind, &e))
-		upload_refuse(x, &e);
-	else
+	enum err err = store_part(x, kind, &e);
+	if (!err) {
 		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
+		return;
+	}
+	metric_add(upload_is_failure(err) ? M_UPLOADS_FAILED : M_UPLOADS_REFUSED, 1);
+	upload_refuse(x, &e);
 }
 
 void upload_ranges_handle(struct exchange *x)

@@ -3,9 +3,13 @@
 #ifndef API_UPLOAD_H
 #define API_UPLOAD_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "front/exchange.h"
 
+/* Whether an upload failed here, which operators want to know: the others are refused, or come too many at a time. */
+bool upload_is_failure(enum err err);
 /* Replies with an error in the format that clients of uploads know. */
 void upload_refuse(struct exchange *x, const struct error *e);
 

@@ -18,6 +18,7 @@ static const struct {
         {ERR_TOO_LARGE, 413},
         {ERR_GONE, 499},
         {ERR_UNAVAILABLE, 503},
+        {ERR_BUSY, 503},
 };
 
 static const struct {

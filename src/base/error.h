@@ -17,6 +17,7 @@ enum err {
 	ERR_INTERNAL,     /* a defect or an impossible state: 500 */
 	ERR_GONE,         /* the client went away: 499, for the log and the metrics */
 	ERR_UNAVAILABLE,  /* temporary; the client should try again: 503 with Retry-After */
+	ERR_BUSY,         /* the same, because others are at it */
 	ERR_CORRUPT,      /* malformed data */
 	ERR_MISSING,      /* no such object */
 	ERR_CONFIG,       /* configuration file or flags */

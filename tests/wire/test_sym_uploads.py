@@ -413,6 +413,23 @@ def test_uploads_keep_a_connection(forgetful):
         assert s.daemon.stop() == 0
 
 
+def test_one_too_many_at_a_time_is_no_failure(forgetful, tmp_path):
+    """It is sent again, and nobody need be told. Nor is a question about uploads one."""
+    forgetful.hanging = "first.so"
+    config = {**QUICK, **forgetful.settings(), "symbfile_store": f"file://{tmp_path}", "bucket_stall_timeout": "1h", "upload_parallel": "1"}
+    with Stack(keys=True, config=config) as s, ThreadPoolExecutor(1) as pool:
+        store = Store(s, None)
+        first = pool.submit(store.put, "first.so", text_of("first.so"))
+        assert forgetful.hangs.wait(20)
+        reply = store.put("second.so", text_of("second.so"))
+        assert "too many" in reply.error(503)["error"] and reply.headers["Retry-After"] == "2"
+        assert s.client.get(f"/api/symbols/{'0' * 32}", Authorization=s.key).status == 503
+        counts = {series: n for series, n in s.node.metrics().items() if "uploads_total" in series and n}
+        assert counts == {REFUSED: 1}
+        forgetful.end.set()
+        assert first.result().status == 200
+
+
 def test_a_store_that_hangs_holds_up_no_stop(forgetful):
     """The code id of a file that was loaded is looked for behind the answer."""
     forgetful.hanging = "code-ids"
