@@ -102,10 +102,19 @@ static void add_extra(struct sending *s, const char *format, ...)
 	va_end(args);
 }
 
-static bool end_with(struct sending *s, int status)
+static bool not_modified(struct sending *s)
 {
 	s->ended = true;
-	exchange_reply_text(s->x, status, "text/plain", s->extra, str_from(""));
+	exchange_reply_text(s->x, 304, "text/plain", s->extra, str_from(""));
+	return false;
+}
+
+static bool refuse_range(struct sending *s)
+{
+	static const char body[] = "{\"error\":\"the file ends before this range\",\"title\":\"Range Not "
+	                           "Satisfiable\",\"status\":416}";
+	s->ended = true;
+	exchange_reply_text(s->x, 416, "application/json", s->extra, str_from(body));
 	return false;
 }
 
@@ -142,12 +151,12 @@ static bool begin_reply(struct sending *s)
 	if (!unpacks && *s->head.etag)
 		add_extra(s, "ETag: %s\r\n", s->head.etag);
 	if (!unpacks && names_etag(exchange_param(s->x, "HTTP_IF_NONE_MATCH"), s->head.etag))
-		return end_with(s, 304);
+		return not_modified(s);
 	s->left = EXCHANGE_UNSIZED;
 	if (sized)
 		choose_range(s, &status);
 	if (status == 416)
-		return end_with(s, 416);
+		return refuse_range(s);
 	if (sized)
 		add_extra(s, "Accept-Ranges: bytes\r\n");
 	if (!unpacks && (s->packing == PACKING_GZIP || s->packing == PACKING_ZSTD))

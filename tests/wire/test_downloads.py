@@ -115,7 +115,8 @@ def test_ranges_that_lie_outside_or_are_none(served):
     whole = STORED["plain.so"]
     for bad in (f"bytes={len(whole)}-", "bytes=-0"):
         reply = served.client.get(path_of("plain.so"), Range=bad)
-        assert reply.status == 416 and reply.headers["Content-Range"] == f"bytes */{len(whole)}"
+        reply.error(416)
+        assert reply.headers["Content-Range"] == f"bytes */{len(whole)}"
     for odd in ("bytes=5-4", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", "bytes=", "bytes=--1", "bytes=1-2x", "bytes=-", "bytes=1-+5", "bytes=+1-5"):
         reply = served.client.get(path_of("plain.so"), Range=odd)
         assert reply.status == 200 and reply.raw == whole, odd
