@@ -133,6 +133,7 @@ static char *url_of(const struct http_client *c, const char *path, struct error 
 struct answer {
 	const char *root; /* of an answer that says so */
 	char *upload;     /* becomes the id of an upload; UPLOAD_ID_MAX bytes, or NULL */
+	bool takes_long;  /* S3 moves the bytes of an object first */
 	bool done;
 };
 
@@ -182,6 +183,7 @@ static bool send_request(struct http_client *c, struct transfer_request request,
 	bool good = false;
 	buffer_init(&xml, REPLY_MAX);
 	request.body = answer ? transfer_to_buffer : NULL;
+	request.takes_long = answer && answer->takes_long;
 	request.arg = &xml;
 	for (uint64_t again = 0; !good && (again == 0 || may_send_again(reply, again - 1, retries, deadline)); again++)
 		good = send_once(c, &request, answer, reply);
@@ -241,7 +243,7 @@ static enum err complete(struct s3_put *p, struct error *e)
 {
 	char query[UPLOAD_ID_MAX + 64];
 	struct transfer_reply reply;
-	struct answer completed = {.root = "CompleteMultipartUploadResult"};
+	struct answer completed = {.root = "CompleteMultipartUploadResult", .takes_long = true};
 	if (!buffer_printf(&p->etags, "</CompleteMultipartUpload>"))
 		return no_memory(e);
 	struct str data = {(const char *)p->etags.data, p->etags.len};
@@ -265,7 +267,7 @@ static char *copy_source(const struct s3_put *p)
 /* From the place of pieces to the object's own. */
 static enum err copy(struct s3_put *p, const char *url, struct transfer_reply *reply, struct error *e)
 {
-	struct answer copied = {.root = "CopyObjectResult"};
+	struct answer copied = {.root = "CopyObjectResult", .takes_long = true};
 	char *source = copy_source(p);
 	struct transfer_request request = {
 	        .method = "PUT", .url = url, .data = (const uint8_t *)"", .copy_source = source};

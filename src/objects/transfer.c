@@ -217,7 +217,7 @@ static bool stands_still(struct transfer *t, curl_off_t down)
 		t->moved = down;
 		t->moved_at = now;
 	}
-	return t->stalled = now - t->moved_at > t->pool->limits.stall_timeout;
+	return t->stalled = !t->request->takes_long && now - t->moved_at > t->pool->limits.stall_timeout;
 }
 
 /* Called when data arrives, and about once a second otherwise. */
@@ -320,7 +320,6 @@ static bool set_limits(CURL *h, const struct bucket_limits *l)
 	       !curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(l->connect_timeout)) &&
 	       !curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, milliseconds(l->total_timeout)) &&
 	       !curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, (long)LOW_SPEED) &&
-	       !curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, (milliseconds(l->stall_timeout) + 999) / 1000) &&
 	       !curl_easy_setopt(h, CURLOPT_BUFFERSIZE, (long)READ_BUFFER) &&
 	       !curl_easy_setopt(h, CURLOPT_MAXREDIRS, 5L);
 }
@@ -434,10 +433,13 @@ static void free_headers(struct curl_slist *list)
 	curl_slist_free_all(list);
 }
 
-static bool set_request(CURL *h, const struct transfer_request *q, struct curl_slist *headers)
+static bool set_request(const struct transfer *t, const struct transfer_request *q, struct curl_slist *headers)
 {
+	CURL *h = t->easy;
 	bool get = strcmp(q->method, "GET") == 0;
+	long stall = (milliseconds(t->pool->limits.stall_timeout) + 999) / 1000;
 	if (curl_easy_setopt(h, CURLOPT_URL, q->url) || curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers) ||
+	        curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, q->takes_long ? 0 : stall) ||
 	        curl_easy_setopt(h, CURLOPT_HTTPGET, 1L) ||
 	        curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, get ? NULL : q->method))
 		return false;
@@ -460,7 +462,7 @@ static void run_once(struct transfer *t, const struct transfer_request *request,
 	struct error e;
 	if (make_headers(&headers, t, request, &e)) {
 		snprintf(t->problem, sizeof t->problem, "%s", e.text);
-	} else if (set_request(t->easy, request, headers)) {
+	} else if (set_request(t, request, headers)) {
 		code = curl_easy_perform(t->easy);
 		read_head(t);
 	}

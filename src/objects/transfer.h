@@ -48,6 +48,7 @@ struct transfer_request {
 	size_t len;
 	const char *copy_source;  /* the header x-amz-copy-source; may be NULL */
 	const char *content_type; /* type of data; NULL: TRANSFER_CONTENT_TYPE */
+	bool takes_long;          /* the server works before it answers: only total_timeout counts */
 	/* Receives the body of a 200, when the reply already has the head; false ends the transfer. */
 	bool (*body)(void *arg, const uint8_t *data, size_t len);
 	void *arg;

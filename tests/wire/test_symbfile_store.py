@@ -200,7 +200,7 @@ def test_no_server(s3):
 
 
 class Liar:
-    """An S3 server whose n-th answer is what the test says: (status, body, headers), or None: it hangs up."""
+    """An S3 server whose n-th answer is what the test says: (status, body, headers), what a function returns, or None: it hangs up."""
 
     def __init__(self, answers):
         liar = self
@@ -222,6 +222,8 @@ class Liar:
                 liar.requests.append((self.command, self.path))
                 liar.headers.append(self.headers)
                 answer = liar.answers.pop(0) if liar.answers else (500, b"", {})
+                if callable(answer):
+                    answer = answer()
                 if not answer:
                     self.close_connection = True
                     return
@@ -348,6 +350,20 @@ def test_blanks_before_an_answer_that_takes_long():
 
     with Liar([BEGUN, SENT, SENT, late(DONE), late(COPIED), GONE]) as liar:
         done = liar.store.run(*PUT, data=noise(PIECE + 1), bucket_retries=0)
+        assert done.returncode == 0, done
+
+
+@pytest.mark.slow
+def test_a_large_object_may_take_long_to_be_put_together_and_copied():
+    """S3 copies some hundred megabytes a second. It is no transfer that stalls."""
+
+    def late(answer):
+        time.sleep(3)
+        return answer
+
+    answers = [BEGUN, SENT, SENT, lambda: late(DONE), lambda: late(COPIED), GONE]
+    with Liar(answers) as liar:
+        done = liar.store.run(*PUT, data=noise(PIECE + 1), bucket_stall_timeout="1s", bucket_retries=0)
         assert done.returncode == 0, done
 
 
