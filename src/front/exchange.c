@@ -28,9 +28,6 @@ enum {
 	ARENA_MODULE = 1024,
 	ARENA_JOB = 256,
 };
-/* Bytes of an unwanted body that are read; beyond this it is cheaper to close the connection. */
-static const uint64_t drain_max = 128 << 20;
-
 struct exchange_private *exchange_new(void)
 {
 	struct exchange_private *p = calloc(1, sizeof *p);
@@ -142,7 +139,7 @@ bool exchange_drain(struct exchange_private *p)
 	int64_t deadline = clock_now() + p->x.config->io_timeout;
 	if (!p->body_ended)
 		permit_give();
-	while (p->bytes_in < drain_max && read_some(p, scrap, sizeof scrap) > 0)
+	while (read_some(p, scrap, sizeof scrap) > 0)
 		if (clock_now() > deadline)
 			break;
 	return p->body_ended;

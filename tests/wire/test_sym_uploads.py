@@ -165,6 +165,15 @@ def test_what_is_no_symbol_file_is_refused_and_leaves_nothing(store, kind):
     assert store.stack.node.metrics()[REFUSED] == refused + 1
 
 
+@pytest.mark.slow
+@pytest.mark.plain
+def test_a_huge_file_that_is_refused_at_its_first_line(store):
+    """It was told 502, and so sent again and again: nginx was still sending when the connection was closed."""
+    body = text_of("huge.so", "FUNC 1000 10 0 f\n" * (12 << 20), ident="A" * 33)
+    for _ in range(3):
+        assert "line 1: the id is" in store.put("huge.so", body).error(400)["error"]
+
+
 def test_what_unpacks_to_more_than_bucket_max_size(tmp_path):
     os.chmod(tmp_path, 0o777)
     bomb = gzip.compress(TEXT + b"FUNC 1 1 0 a\n" * 1_000_000)
