@@ -534,10 +534,20 @@ static void read_plain(struct text_reader *r, const char *at, const char *end, u
 		pass_json(r, (struct rest){at, end});
 }
 
-/* "  4: 0x55d9f3f4a1b2 - &lt;unknown&gt;", as the source of a page has it. Lines without a sign are none of a stack. */
+/* Lines without a sign are none of a stack. The signs found so far may be those of the next line. */
+static bool is_html(const char *at, const char *end, unsigned signs)
+{
+	bool begins = at < end && *at == '&';
+	if ((!signs && !begins) || !text_is_html(at, end))
+		return false;
+	text_scan_line(at, end, &signs);
+	return signs || begins;
+}
+
+/* "  4: 0x55d9f3f4a1b2 - &lt;unknown&gt;", as the source of a page has it. */
 static void read_line(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
-	if ((signs || (at < end && *at == '&')) && text_is_html(at, end)) {
+	if (is_html(at, end, signs)) {
 		if (!begin_unescaping(r))
 			return;
 		if (text_unescape_html(r->unescaped, (struct rest){at, end})) {

@@ -1509,6 +1509,10 @@ static void test_html(void **state)
 	expect("  4:     0x55d9f3f4a1b2 - &lt;unknown&gt;\n&gt; 55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12 "
 	       "/tmp/p\n",
 	        "1 /tmp/p p/ 0x11b1 image [&lt;unknown&gt;]\n");
+	/* what is not read has no sign, however it arrives: the # is in the next line */
+	expect("[app]   4:     0x55d9f3f4a1b2 - &lt;unknown&gt;\n"
+	       "[app] &gt; 55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12 /tmp/p\n#\n                \n",
+	        "1 no module [&lt;unknown&gt;]\n");
 	expect("#0 &lt;null&gt; &lt;null&gt; (prog+0x11d0)\r\n&gt;&nbsp;#0 &#60; &lt;null&gt; (a&amp;b+0x11d0)\n",
 	        "1 prog prog/ 0x11d0 elf [&lt;null&gt; &lt;null&gt;]\n2 a&b a&b/ 0x11d0 elf [&#60; &lt;null&gt;]\n");
 	expect("&amp;gt; \"a\\n\" #1 0x7fe9 (/lib/a&amp;+0x12)\n  &quot;/tmp/p&quot; #2 0x7fe9 (/lib/a&ampb;+0x12)\n",
