@@ -433,8 +433,10 @@ bool text_read_json(struct text_reader *r, struct rest line)
 			end_object(r, line.at - 1);
 			break;
 		case '"':
-			if (!read_pair(r, &line))
+			if (!read_pair(r, &line)) {
+				r->json.depth = 0; /* no string goes on in the next line: this one was cut */
 				return r->frames > 0;
+			}
 			break;
 		}
 	}

@@ -475,6 +475,15 @@ static void test_several_reports_in_json(void **state)
 	        "3 a.dll a.pdb/11111111111111111111111111111111A 0x1 image [null]\n");
 }
 
+/* Lines of a log that were cut do not make those below them part of a value. */
+static void test_json_that_was_cut(void **state)
+{
+	(void)state;
+	expect("{\"a\":\"x\n{\"a\":\"x\n{\"a\":\"x\n{\"a\":\"x\n{\"a\":\"x\n{\"a\":\"x\n{\"a\":\"x\n{\"a\":\"x\n"
+	       "{\"function\":null,\"module\":\"a.so\",\"module_offset\":\"0x1\"}\n",
+	        "9 a.so a.so/ 0x1 image [null]\n");
+}
+
 /* NAME+0xOFFSET */
 static void test_anything(void **state)
 {
@@ -1981,6 +1990,7 @@ int main(void)
 	        cmocka_unit_test(test_minidump_pipes),
 	        cmocka_unit_test(test_minidump_json),
 	        cmocka_unit_test(test_several_reports_in_json),
+	        cmocka_unit_test(test_json_that_was_cut),
 	        cmocka_unit_test(test_anything),
 	        cmocka_unit_test(test_return_addresses_of_offsets),
 	        cmocka_unit_test(test_glibc_in_other_words),
