@@ -962,6 +962,7 @@ static void errors_have_a_status(void **state)
 	        [ERR_INTERNAL] = 500,
 	        [ERR_GONE] = 499,
 	        [ERR_UNAVAILABLE] = 503,
+	        [ERR_BUSY] = 503,
 	        [ERR_CORRUPT] = 500};
 	(void)state;
 	for (unsigned i = ERR_OK + 1; i < sizeof statuses / sizeof statuses[0]; i++)

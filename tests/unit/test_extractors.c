@@ -361,6 +361,7 @@ static pid_t serving(void)
 /* Charges a reader's memory, up to a bound. */
 struct purse {
 	uint64_t most, taken;
+	bool asked;
 };
 
 static bool take_from(void *arg, enum account_kind kind, uint64_t has, uint64_t bytes)
@@ -368,13 +369,15 @@ static bool take_from(void *arg, enum account_kind kind, uint64_t has, uint64_t 
 	struct purse *p = arg;
 	assert_int_equal(kind, ACCOUNT_HELPER);
 	assert_int_equal(has, account_used_for(ACCOUNT_HELPER));
+	p->asked = true;
 	if (has + bytes > p->most)
 		return false;
 	p->taken += bytes;
 	return account_take(kind, bytes);
 }
 
-/* What a reader holds is charged while it runs; where there is no room for it, the reader ends. */
+/* What a reader holds is charged while it runs; where there is no room for it, the reader ends. One that has ended
+ * before it is looked at, as on a busy machine, holds nothing: then another is tried. */
 static void test_memory_is_charged(void **state)
 {
 	(void)state;
@@ -383,7 +386,7 @@ static void test_memory_is_charged(void **state)
 	struct build_id id = id_of(fd, &base);
 	struct build_id_question question = question_of(&id);
 	struct purse purses[] = {{.most = UINT64_MAX}, {.most = 0}};
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0, tries = 0; i < 2; i += purses[i].asked) {
 		struct tally t = {0};
 		struct error e = {0};
 		pid_t reader;
@@ -393,8 +396,11 @@ static void test_memory_is_charged(void **state)
 		        .sink = {take_range, take_pad, &t},
 		        .take = take_from,
 		        .take_arg = &purses[i]};
-		assert_int_equal(extract_file(helper, &job, &e), purses[i].most ? ERR_OK : ERR_TOO_LARGE);
-		assert_true(purses[i].most ? purses[i].taken > 0 : strstr(e.text, "no memory for its reader") != NULL);
+		enum err err = extract_file(helper, &job, &e);
+		assert_int_equal(err, purses[i].most || !purses[i].asked ? ERR_OK : ERR_TOO_LARGE);
+		assert_true(err ? strstr(e.text, "no memory for its reader") != NULL
+		                : purses[i].taken > 0 || !purses[i].asked);
+		assert_true(purses[i].asked || tries++ < 100);
 		assert_int_equal(account_used_for(ACCOUNT_HELPER), 0);
 		assert_int_equal(wait_for_children(serving(), 0, &reader), 0);
 	}
