@@ -544,9 +544,10 @@ bool encode_function(
 				break;
 			}
 		}
-		if (!write_piece(e, strings, f, &(struct part){from, end, end == to && endless, i, last}))
-			return false;
+		bool written = write_piece(e, strings, f, &(struct part){from, end, end == to && endless, i, last});
 		f->segments[i].start = start; /* so that the earlier part can be encoded again */
+		if (!written)
+			return false;
 		from = end;
 	}
 	f->next_segment = last - 1;

@@ -552,7 +552,7 @@ static bool encode_func(
 		return false;
 	struct flat *f = k->flat;
 	position end = (position)f->addr + f->size, stop = end < to ? end : to;
-	if (is_first && counts) {
+	if (is_first) {
 		counts->lines += k->counts.lines;
 		counts->inlines += k->counts.inlines;
 		counts->damaged += k->counts.damaged;
@@ -603,10 +603,16 @@ static bool encode_spans(struct sympages *m, uint32_t number, struct sympages_co
 struct page *sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts)
 {
 	struct page *p = NULL;
-	if (encode_spans(m, number, counts))
+	struct sympages_counts own = {0};
+	if (encode_spans(m, number, &own))
 		p = encoder_take_code(m->encoder);
 	else
 		encoder_drop_open(m->encoder);
+	if (p && counts) {
+		counts->lines += own.lines;
+		counts->inlines += own.inlines;
+		counts->damaged += own.damaged;
+	}
 	tidy(m);
 	return p;
 }

@@ -27,8 +27,8 @@ uint64_t sympages_kept_bytes_max(const struct symindex *x);
  * records it reads all at once. */
 uint64_t sympages_page_bytes_max(const struct symindex *x);
 
-/* Makes a page with one reference; NULL if out of memory, or if the text is not available. Adds to counts, which may be
- * NULL. */
+/* Makes a page with one reference; NULL, and nothing is counted, if out of memory, or if the text is not available.
+ * Adds to counts, which may be NULL. */
 struct page *sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts);
 struct page *sympages_strings(struct sympages *m, uint32_t number);
 /* Counts the records of functions that answer nowhere, so are in no page. False in the same cases. */

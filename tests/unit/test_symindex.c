@@ -906,6 +906,57 @@ static void test_no_memory(void **state)
 	buffer_release(&a.text);
 }
 
+/* Pages, the last one first, by one maker; one that fails is made again. */
+struct backwards {
+	struct symindex *index;
+	struct symspans *spans;
+	struct symtext text;
+	struct offmap *want;
+};
+
+static bool make_backwards(void *arg)
+{
+	const struct backwards *b = arg;
+	struct sympages *pages = sympages_new(b->index, b->spans, &b->text);
+	struct sympages_counts counts = {0};
+	bool at_once = pages != NULL, all = at_once;
+	for (uint32_t i = b->want->code_count; pages && i--;) {
+		const struct page *want = b->want->code[i];
+		struct page *p = sympages_code(pages, i, &counts);
+		at_once = at_once && p;
+		if (!p && !(p = sympages_code(pages, i, &counts))) {
+			all = false;
+			continue;
+		}
+		assert_int_equal(p->len, want->len);
+		assert_memory_equal(p->bytes, want->bytes, want->len);
+		page_unref(p);
+	}
+	sympages_free(pages);
+	if (all)
+		assert_int_equal(counts.lines, b->want->lines);
+	return at_once;
+}
+
+/* A function that is kept, and whose page failed in the middle of a line, answers as before in the pages before it; and
+ * is counted once. */
+static void test_a_page_after_one_that_lacked_memory(void **state)
+{
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\nFUNC 1000 30 0 outer\n1000 10 1 0\n1010 20 2 0\n"
+	             "FUNC 1018 8 0 inner\n1018 8 7 0\n");
+	struct backwards b = {.index = index_of(text_str(&t), t.len), .text = symtext_whole(t.data)};
+	b.spans = symspans_new(b.index, &b.text, false, 1);
+	b.want = sympages_all(b.index, b.spans, &b.text);
+	assert_int_equal(b.want->code_count, 4);
+	fail_each_allocation(make_backwards, &b);
+	offmap_free(b.want);
+	symspans_free(b.spans);
+	symindex_free(b.index);
+	buffer_release(&t);
+}
+
 /* A text that is gone from some read on. */
 struct gone {
 	const uint8_t *text;
@@ -965,6 +1016,7 @@ int main(void)
 	        cmocka_unit_test(test_memory_of_pages),
 	        cmocka_unit_test(test_what_is_counted_is_held),
 	        cmocka_unit_test(test_no_memory),
+	        cmocka_unit_test(test_a_page_after_one_that_lacked_memory),
 	        cmocka_unit_test(test_text_gone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
