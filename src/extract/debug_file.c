@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -20,24 +21,27 @@ struct wanted {
 	size_t build_id_len;
 	const char *link; /* NULL: none */
 	uint32_t link_crc;
+	struct stat itself;   /* the executable, which a link of its own name finds beside it */
 	char other[PATH_MAX]; /* a file that was in the place of the right one; empty: none */
 };
 
-static struct wanted wanted_of(Elf *elf)
+static struct wanted wanted_of(const struct elf_file *f)
 {
 	struct wanted w = {0};
 	const void *id;
 	GElf_Word crc;
-	ssize_t len = dwelf_elf_gnu_build_id(elf, &id);
+	ssize_t len = dwelf_elf_gnu_build_id(f->elf, &id);
 	if (len > 1 && len <= BUILD_ID_MAX) {
 		w.build_id = id;
 		w.build_id_len = (size_t)len;
 	}
-	w.link = dwelf_elf_gnu_debuglink(elf, &crc);
+	w.link = dwelf_elf_gnu_debuglink(f->elf, &crc);
 	if (w.link && (!*w.link || strchr(w.link, '/')))
 		w.link = NULL;
 	if (w.link)
 		w.link_crc = crc;
+	if (fstat(f->fd, &w.itself) != 0)
+		w.itself = (struct stat){0};
 	return w;
 }
 
@@ -63,12 +67,19 @@ static bool is_wanted(const struct elf_file *f, const struct wanted *w)
 	return w->link && crc_matches(f->fd, w->link_crc);
 }
 
+static bool is_itself(const struct elf_file *f, const struct wanted *w)
+{
+	struct stat st;
+	return fstat(f->fd, &st) == 0 && st.st_dev == w->itself.st_dev && st.st_ino == w->itself.st_ino;
+}
+
 static bool is_debug_file(const char *path, struct wanted *w)
 {
 	struct elf_file f;
 	if (elf_file_open(&f, path, NULL))
 		return false;
-	bool has = elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab"), ok = has && is_wanted(&f, w);
+	bool has = !is_itself(&f, w) && (elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab"));
+	bool ok = has && is_wanted(&f, w);
 	if (has && !ok)
 		snprintf(w->other, sizeof w->other, "%s", path);
 	elf_file_close(&f);
@@ -90,7 +101,7 @@ static bool by_link(struct wanted *w, const char *path, const char *debug_dir, c
 
 bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX])
 {
-	struct wanted w = wanted_of(f->elf);
+	struct wanted w = wanted_of(f);
 	if (w.build_id && place_by_build_id(found, debug_dir, w.build_id, w.build_id_len) && is_debug_file(found, &w))
 		return true;
 	if (w.link && by_link(&w, path, debug_dir, found))
@@ -102,7 +113,7 @@ bool debug_file_find(const struct elf_file *f, const char *path, const char *deb
 bool debug_file_fits(const struct elf_file *f, const struct elf_file *debug)
 {
 	const void *id;
-	struct wanted w = wanted_of(f->elf);
+	struct wanted w = wanted_of(f);
 	ssize_t len = dwelf_elf_gnu_build_id(debug->elf, &id);
 	return !w.build_id || len <= 0 ||
 	       ((size_t)len == w.build_id_len && memcmp(id, w.build_id, w.build_id_len) == 0);

@@ -337,6 +337,7 @@ def check_compiled(tool, sources, folder):
     check_alt_file(tool, folder)
     check_split_file(tool, os.path.join(folder, "gcc-5"), folder)
     check_link_sum(tool, os.path.join(folder, "gcc-5"), folder)
+    check_link_to_itself(tool, os.path.join(folder, "gcc-5"), folder)
     check_remapped(tool, folder)
     check_go(tool, folder)
     check_mini_debug(tool, folder)
@@ -760,6 +761,16 @@ def check_link_sum(tool, program, folder):
     with open(debug, "ab") as file:
         file.write(b"\0")
     check("link", dump(tool, stripped) != whole, "a file with another checksum was taken")
+
+
+def check_link_to_itself(tool, program, folder):
+    """The debug file has the name of the executable, in .debug: the executable beside it is not meant, though it has symbols."""
+    place = os.path.join(folder, "itself")
+    stripped, debug = os.path.join(place, "program"), os.path.join(place, ".debug", "program")
+    os.makedirs(os.path.dirname(debug))
+    subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
+    subprocess.run(["objcopy", "--strip-debug", "--add-gnu-debuglink=" + debug, program, stripped], check=True)
+    check("itself", dump(tool, stripped) == dump(tool, program), "the file of the link is not taken")
 
 
 def check_remapped(tool, folder):
