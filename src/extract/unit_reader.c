@@ -183,8 +183,8 @@ static bool may_be_asked(const struct unit_reader *u, Dwarf_Die *root)
 		return true;
 	if (tag != DW_TAG_compile_unit && tag != DW_TAG_skeleton_unit)
 		return false;
-	if (!dwarf_hasattr(root, DW_AT_low_pc) && !dwarf_hasattr(root, DW_AT_ranges))
-		return true;
+	if (!dwarf_hasattr(root, DW_AT_high_pc) && !dwarf_hasattr(root, DW_AT_ranges))
+		return true; /* a low_pc alone is only the base of other addresses */
 	while ((at = dwarf_ranges(root, at, &base, &start, &end)) > 0)
 		if (code_map_asked(u->code, start, end))
 			return true;

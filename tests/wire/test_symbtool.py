@@ -1106,3 +1106,47 @@ def test_two_modules_are_not_asked_of_a_server(one, program):
 def test_what_is_neither_a_function_nor_a_file_is_told(program):
     done = run("symbolicate", program, "nowhere+0x4", "main+0", code=1)
     assert f"symbtool: nowhere: neither a function of {program} nor a file\n" in done.stderr and "nowhere+0x4  ??\n" in done.stdout and "  main at " in done.stdout
+
+
+# What only debug data name; their unit says where its addresses count from, and nothing else.
+LOW_PC_ALONE = """.text
+.globl code
+.type code,@function
+code: nop
+nop
+.size code,.-code
+.section .debug_abbrev,"",@progbits
+.byte 1,0x11,1,3,8,0x11,1,0,0
+.byte 2,0x2e,0,3,8,0x11,1,0x12,6,0,0
+.byte 0
+.section .debug_info,"",@progbits
+.long end-start
+start: .short 4
+.long 0
+.byte 8,1
+.asciz "a.c"
+.quad 0
+.byte 2
+.asciz "described"
+.quad code
+.long 2
+.byte 0
+end:
+"""
+
+
+def build(directory, name, **sources):
+    """A library without start-up code; a source ends in its language: a_c, a_s."""
+    files = []
+    for source, text in sources.items():
+        files.append(os.path.join(directory, source.replace("_", ".")))
+        with open(files[-1], "w", encoding="utf-8") as f:
+            f.write(text)
+    program = os.path.join(directory, name)
+    subprocess.run(["gcc", "-g0", "-fPIC", "-shared", "-nostdlib", "-Wl,--build-id=sha1", "-o", program, *files], check=True, timeout=BOUND)
+    return program
+
+
+def test_a_unit_of_which_only_the_base_is_known(tmp_path):
+    program = build(str(tmp_path), "alone", a_s=LOW_PC_ALONE)
+    assert "  described" in run("symbolicate", program, *map(hex, code_addresses(program, 1))).stdout
