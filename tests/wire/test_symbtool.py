@@ -1150,3 +1150,14 @@ def build(directory, name, **sources):
 def test_a_unit_of_which_only_the_base_is_known(tmp_path):
     program = build(str(tmp_path), "alone", a_s=LOW_PC_ALONE)
     assert "  described" in run("symbolicate", program, *map(hex, code_addresses(program, 1))).stdout
+
+
+def test_a_function_that_a_variable_of_another_file_is_called_like(tmp_path):
+    variable = "static int handler; int *use(void) { return &handler; }\n"
+    program = build(str(tmp_path), "alike", a_c=variable, b_c="int handler(int x) { return x + 1; }\n")
+    assert run("symbolicate", program, "handler+0").stdout.endswith("  handler\n")
+
+
+def test_an_address_in_an_indirect_function(tmp_path):
+    source = "static int one(void) { return 1; }\nstatic int (*choose(void))(void) { return one; }\nint chosen(void) __attribute__((ifunc(\"choose\")));\n"
+    assert run("symbolicate", build(str(tmp_path), "indirect", a_c=source), "chosen+0").stdout.endswith("  chosen\n")
