@@ -21,6 +21,7 @@ enum {
 	CONNECT_TIMEOUT = 10, /* seconds */
 	STALL_TIMEOUT = 120,  /* without receiving a byte: the server writes a part to its store before it replies */
 	RETRY_AFTER_MAX = 300,
+	SHOWN_MAX = 151,    /* bytes of a URL in a message */
 	PAUSES_MAX = 10000, /* tries; retry_time ends them long before */
 };
 #define FIRST_PAUSE (SECOND / 4)
@@ -38,10 +39,19 @@ struct server_connection {
 	int64_t told;  /* bytes already reported to request->sent */
 };
 
+/* Hides user and password, which may contain any character. */
+static const char *shown_url(char out[SHOWN_MAX], const char *url)
+{
+	const char *scheme = strstr(url, "://"), *start = scheme ? scheme + 3 : url, *user_end = strrchr(start, '@');
+	snprintf(out, SHOWN_MAX, "%.*s%s%s", (int)(start - url), url, user_end ? "***" : "",
+	        user_end ? user_end : start);
+	return out;
+}
+
 enum err server_check(struct server *s, struct error *e)
 {
 	CURLU *url = curl_url();
-	char *scheme = NULL;
+	char *scheme = NULL, shown[SHOWN_MAX];
 	atomic_init(&s->cancel, false);
 	signal(SIGPIPE, SIG_IGN); /* a broken connection is an error, not the end */
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !url)
@@ -51,7 +61,7 @@ enum err server_check(struct server *s, struct error *e)
 	          (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
 	curl_free(scheme);
 	curl_url_cleanup(url);
-	return ok ? ERR_OK : error_set(e, ERR_CONFIG, "%.150s: not an http:// or https:// URL", s->url);
+	return ok ? ERR_OK : error_set(e, ERR_CONFIG, "%s: not an http:// or https:// URL", shown_url(shown, s->url));
 }
 
 /* ---- callbacks of curl ---- */
@@ -254,16 +264,17 @@ static bool is_hopeless(CURLcode code)
 /* A server may reply before it has read everything, so a status counts more than curl's result. */
 static enum err judge(struct server_connection *c, const char *url, CURLcode code, struct error *e)
 {
-	char text[160];
+	char text[160], shown[SHOWN_MAX];
 	long status = 0;
+	shown_url(shown, url);
 	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	if (status >= 300 || (code == CURLE_OK && status != 200)) {
 		server_text(c->body, text, sizeof text);
-		return error_set(e, status_error(status), "%.90s: %ld%s", url, status, text);
+		return error_set(e, status_error(status), "%.90s: %ld%s", shown, status, text);
 	}
 	if (code == CURLE_OK)
 		return ERR_OK;
-	return error_set(e, is_hopeless(code) ? ERR_IO : ERR_UNAVAILABLE, "%.90s: %.150s", url,
+	return error_set(e, is_hopeless(code) ? ERR_IO : ERR_UNAVAILABLE, "%.90s: %.150s", shown,
 	        c->problem[0] ? c->problem : curl_easy_strerror(code));
 }
 

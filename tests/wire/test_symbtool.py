@@ -1161,3 +1161,9 @@ def test_a_function_that_a_variable_of_another_file_is_called_like(tmp_path):
 def test_an_address_in_an_indirect_function(tmp_path):
     source = "static int one(void) { return 1; }\nstatic int (*choose(void))(void) { return one; }\nint chosen(void) __attribute__((ifunc(\"choose\")));\n"
     assert run("symbolicate", build(str(tmp_path), "indirect", a_c=source), "chosen+0").stdout.endswith("  chosen\n")
+
+
+def test_a_password_in_the_url_is_not_told(program):
+    for address, code in ("http://me:hunter2@127.0.0.1:1", 1), ("ftp://me:hunter2@host", 2):
+        done = run("symbolicate", "--retry-time", 0, "--url", address, program, "0x1000", code=code)
+        assert "hunter2" not in done.stderr and "://***@" in done.stderr
