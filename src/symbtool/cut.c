@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "extract/ids.h"
@@ -33,12 +34,17 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 	return spool_pad(&c->cut->kinds[SYMBFILE_RETURNPADS], p, e);
 }
 
-static enum err read_ids(struct cut *c, const char *path, struct error *e)
+/* st: of the file that has these ids. */
+static enum err read_ids(struct cut *c, const char *path, struct stat *st, struct error *e)
 {
 	struct error none;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+	if (fd < 0 || fstat(fd, st) != 0) {
+		error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return ERR_IO;
+	}
 	enum err err = file_id_of_fd(&c->id, fd, e);
 	if (!err)
 		ids_of_fd(&c->own, fd, &none); /* extraction says what is wrong with the file */
@@ -58,16 +64,30 @@ static enum err extract(struct cut *c, const char *path, const struct cut_option
 	return err;
 }
 
+/* Extraction opens the path again: the records of another build must not get these ids. */
+static enum err check_same(const char *path, const struct stat *before, struct error *e)
+{
+	struct stat now;
+	if (stat(path, &now) == 0 && now.st_dev == before->st_dev && now.st_ino == before->st_ino &&
+	        now.st_size == before->st_size && now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+	        now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
+		return ERR_OK;
+	return error_set(e, ERR_IO, "%s: it changed while it was read", path);
+}
+
 enum err cut_executable(struct cut *c, const char *path, const struct cut_options *options, struct error *e)
 {
+	struct stat before;
 	*c = (struct cut){0};
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		c->kinds[i].fd = -1;
-	enum err err = read_ids(c, path, e);
+	enum err err = read_ids(c, path, &before, e);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		err = spool_init(&c->kinds[i], options->part_size, options->discard, e);
 	if (!err)
 		err = extract(c, path, options, e);
+	if (!err)
+		err = check_same(path, &before, e);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		err = spool_finish(&c->kinds[i], e);
 	if (err)

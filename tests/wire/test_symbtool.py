@@ -5,6 +5,7 @@ import base64
 import glob
 import gzip
 import hashlib
+import http.server
 import json
 import os
 import pty
@@ -14,6 +15,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -1167,3 +1169,25 @@ def test_a_password_in_the_url_is_not_told(program):
     for address, code in ("http://me:hunter2@127.0.0.1:1", 1), ("ftp://me:hunter2@host", 2):
         done = run("symbolicate", "--retry-time", 0, "--url", address, program, "0x1000", code=code)
         assert "hunter2" not in done.stderr and "://***@" in done.stderr
+
+
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path):
+    """Its FileID would be the old one's."""
+    source = "int one(void) { return 1; }\nint two(void) { return one() + 1; }\n"
+    program, other = build(str(tmp_path), "replaced", a_c=source), build(str(tmp_path), "other", b_c=source)
+
+    class Replaces(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            if os.path.exists(other):
+                os.rename(other, program)
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Replaces) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        env = {"DEBUGINFOD_URLS": f"http://127.0.0.1:{server.server_port}", "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache")}
+        assert "replaced: it changed while it was read" in run("extract", "-o", tmp_path, program, env=env, code=1).stderr
+        server.shutdown()
+    assert run("extract", "-o", tmp_path, program, env={"DEBUGINFOD_URLS": ""}).stdout
