@@ -59,7 +59,7 @@ static void take_file(const char *path)
 static void read_dir(void)
 {
 	char *copy = strdup(all.dir), *paths[] = {copy, NULL};
-	FTS *walk = copy ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+	FTS *walk = copy ? fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, NULL) : NULL;
 	unsigned files = 0;
 	for (FTSENT *entry; walk && (entry = fts_read(walk));) {
 		if (entry->fts_info == FTS_D && entry->fts_level >= DEPTH_MAX)

@@ -87,7 +87,7 @@ static enum err take_entry(struct executables *x, const FTSENT *entry, struct er
 static enum err add_directory(struct executables *x, const char *path, struct error *e)
 {
 	char *copy = strdup(path), *paths[] = {copy, NULL};
-	FTS *walk = copy ? fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, name_order) : NULL;
+	FTS *walk = copy ? fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, name_order) : NULL;
 	enum err err = walk ? ERR_OK : error_set(e, ERR_IO, "%.150s: %s", path, strerror(errno));
 	for (FTSENT *entry; !err && (entry = fts_read(walk));)
 		err = take_entry(x, entry, e);

@@ -656,7 +656,9 @@ def test_an_unstripped_copy_anywhere_below_debug_dir(tmp_path):
     assert done.stdout.decode() == text and "no name: 1 stripped (shipped)\n" in done.stderr.decode()
     expect_places(filtered(text, "--debug-dir", str(tmp_path / "kept")), LEAK, ("main", "main"))
     os.unlink(program)
-    expect_places(filtered(text, "--debug-dir", str(tmp_path / "kept")), LEAK, ("main", "main"))
+    os.symlink(tmp_path / "kept", tmp_path / "link")
+    for folder in "kept", "link":
+        expect_places(filtered(text, "--debug-dir", str(tmp_path / folder)), LEAK, ("main", "main"))
 
 
 def test_a_library_without_a_path_is_the_loaders(tmp_path, monkeypatch):

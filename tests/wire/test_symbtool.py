@@ -345,6 +345,8 @@ def test_directories(one, tmp_path):
     last = done.stdout.splitlines()[-1]
     assert last == "2 files, 1 without symbols, 0 failed; 6 other files", done.stdout
     assert "tree: it is a directory: give --recursive" in push(one, tree, code=1).stderr
+    os.symlink(tree, tmp_path / "link to it")
+    assert push(one, "--recursive", tmp_path / "link to it").stdout.splitlines()[-1] == last
 
 
 @pytest.mark.slow
