@@ -93,12 +93,13 @@ static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sy
 	return LABEL_PLACE;
 }
 
-/* Of Arm's marks $a, $t and $x say which instructions follow, and $d that there are none. .L is what assemblers leave
- * out. */
+/* Of the marks of Arm and RISC-V $a, $t and $x say which instructions follow, and $d that there are none. .L is what
+ * assemblers leave out. */
 static bool is_name(const struct symbols *s, const GElf_Sym *sym, const char *name)
 {
-	bool arm = s->code->machine == EM_ARM || s->code->machine == EM_AARCH64;
-	bool mapping = arm && name[0] == '$' && name[1] != 'd';
+	unsigned machine = s->code->machine;
+	bool marked = machine == EM_ARM || machine == EM_AARCH64 || machine == EM_RISCV;
+	bool mapping = marked && name[0] == '$' && name[1] != 'd';
 	return *name && !(GELF_ST_BIND(sym->st_info) == STB_LOCAL && (mapping || strncmp(name, ".L", 2) == 0));
 }
 

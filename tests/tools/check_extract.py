@@ -935,6 +935,13 @@ with_pool: nop
 .4byte 7
 nop
 """
+# A label without type and size, and the mark of the instructions there.
+LABELS_RISCV = """.text
+.globl entry
+entry:
+"$xrv64i2p1": .4byte 0x13
+.4byte 0x13
+"""
 # A library of which only the symbols that it exports are left; the others' code has unwind data.
 STRIPPED = """.text
 .globl exported
@@ -1026,6 +1033,10 @@ def check_sizeless(tool, folder):
         program = assembled(folder, "labels-" + target, LABELS_ARM, target)
         if program:
             check_named(tool, program, ["code"] * 2 + [None] * 2 + ["more"] * 2 + ["with_pool"] * 6)
+    program = assembled(folder, "labels-riscv", LABELS_RISCV, "riscv64-linux-gnu")
+    if program:
+        got = names_at(extract(tool, program), code_start(program), 0, 6)
+        check(program, got == [["entry"], ["entry"]], got)
     program = assembled(folder, "stripped", STRIPPED, "x86_64-linux-gnu", "-Wl,--strip-all", "-Wl,--eh-frame-hdr")
     if program:
         check_named(tool, program, ["exported"] * 2 + [None] * 6 + ["after"] * 2 + [None] * 2)
