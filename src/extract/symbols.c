@@ -13,6 +13,8 @@
 #include "extract/elf_file.h"
 #include "extract/records.h"
 
+enum { TOGETHER_MAX = 16 }; /* symbols that begin at an address, each longer than the one before */
+
 /* What a symbol without a size says; of several at an address in this order. */
 enum label {
 	LABEL_NONE,     /* it has a size */
@@ -200,6 +202,19 @@ static enum err add_stretch(struct symbols *s, uint64_t start, uint64_t end, con
 	return err;
 }
 
+/* Of symbols that begin together the first one counts, and behind its end one that is longer: below the others. */
+static size_t open_below(const struct symbol **open, size_t n, const struct symbol *more)
+{
+	size_t first = n;
+	while (first > 0 && open[first - 1]->start == more->start)
+		first--;
+	if (first == n || n - first >= TOGETHER_MAX || more->end <= open[first]->end)
+		return n;
+	memmove(open + first + 1, open + first, (n - first) * sizeof *open);
+	open[first] = more;
+	return n + 1;
+}
+
 /* Goes through the symbols by address. Those that are open are in a list, of which the last counts. */
 static enum err sweep_symbols(struct symbols *s)
 {
@@ -215,8 +230,12 @@ static enum err sweep_symbols(struct symbols *s)
 				at = open[n - 1]->end;
 			}
 		}
-		if (i == s->count || err || (i > 0 && start == s->items[i - 1].start))
+		if (i == s->count || err)
 			continue;
+		if (i > 0 && start == s->items[i - 1].start) {
+			n = open_below(open, n, &s->items[i]);
+			continue;
+		}
 		if (n > 0)
 			err = add_stretch(s, at, start, open[n - 1]->name);
 		at = start;

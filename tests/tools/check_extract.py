@@ -942,6 +942,17 @@ entry:
 "$xrv64i2p1": .4byte 0x13
 .4byte 0x13
 """
+# Two symbols that begin together, of which the one that counts is shorter.
+TOGETHER = """.text
+.globl first
+.type first,@function
+.type whole,@function
+first:
+whole: .4byte 0
+.size first,.-first
+.4byte 0
+.size whole,.-whole
+"""
 # A library of which only the symbols that it exports are left; the others' code has unwind data.
 STRIPPED = """.text
 .globl exported
@@ -1037,6 +1048,10 @@ def check_sizeless(tool, folder):
     if program:
         got = names_at(extract(tool, program), code_start(program), 0, 6)
         check(program, got == [["entry"], ["entry"]], got)
+    program = assembled(folder, "together", TOGETHER, "x86_64-linux-gnu")
+    if program:
+        got = names_at(extract(tool, program), code_start(program), 0, 4, 7)
+        check(program, got == [["first"], ["whole"], ["whole"]], got)
     program = assembled(folder, "stripped", STRIPPED, "x86_64-linux-gnu", "-Wl,--strip-all", "-Wl,--eh-frame-hdr")
     if program:
         check_named(tool, program, ["exported"] * 2 + [None] * 6 + ["after"] * 2 + [None] * 2)
