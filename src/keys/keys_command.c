@@ -93,12 +93,13 @@ static enum err replace_file(struct keys_file *f, const struct buffer *text, str
 {
 	char temp[sizeof f->folder + 16];
 	snprintf(temp, sizeof temp, "%s.XXXXXX", f->path);
-	int fd = mkostemp(temp, O_CLOEXEC); /* mode 0600 */
+	int fd = mkostemp(temp, O_CLOEXEC); /* mode 0600; the server may read it as one of its group */
 	if (fd < 0)
 		return error_set(e, ERR_IO, "%s: %s", temp, strerror(errno));
 	/* Keeps it readable by the server when another user runs the command. */
 	bool ok = !f->exists || (f->st.st_uid == geteuid() && f->st.st_gid == getegid()) ||
 	          fchown(fd, f->st.st_uid, f->st.st_gid) == 0;
+	ok = ok && (!f->exists || fchmod(fd, 0600 | (f->st.st_mode & S_IRGRP)) == 0);
 	ok = ok && write_all(fd, text->data, text->len) && fsync(fd) == 0;
 	ok = close(fd) == 0 && ok;
 	ok = ok && rename(temp, f->path) == 0 && fsync(f->folder_fd) == 0;
