@@ -338,7 +338,6 @@ def check_compiled(tool, sources, folder):
     check_split_file(tool, os.path.join(folder, "gcc-5"), folder)
     check_link_sum(tool, os.path.join(folder, "gcc-5"), folder)
     check_link_to_itself(tool, os.path.join(folder, "gcc-5"), folder)
-    check_remapped(tool, folder)
     check_go(tool, folder)
     check_mini_debug(tool, folder)
     check_split_dwarf(tool, sources, folder)
@@ -771,19 +770,6 @@ def check_link_to_itself(tool, program, folder):
     subprocess.run(["objcopy", "--only-keep-debug", program, debug], check=True)
     subprocess.run(["objcopy", "--strip-debug", "--add-gnu-debuglink=" + debug, program, stripped], check=True)
     check("itself", dump(tool, stripped) == dump(tool, program), "the file of the link is not taken")
-
-
-def check_remapped(tool, folder):
-    """A compilation directory that is relative stands once before a name, though DWARF 5 has it twice."""
-    with open(os.path.join(folder, "remapped.c"), "w", encoding="utf-8") as file:
-        file.write("int remapped(int x) { return x * 3; }\n")
-    for compiler in filter(shutil.which, ("gcc", "clang")):
-        for version in "4", "5":
-            program = os.path.join(folder, f"remapped-{compiler}-{version}")
-            flags = f"-O1 -gdwarf-{version} -ffile-prefix-map={folder}=project -fPIC -shared -nostdlib".split()
-            subprocess.run([compiler, *flags, "remapped.c", "-o", program], check=True, timeout=SECONDS, cwd=folder)
-            got = extract(tool, program).frames(code_start(program))
-            check("remapped", got and got[-1][:2] == ("remapped", "project/remapped.c"), compiler, version, got)
 
 
 DETAILS = """struct A { virtual ~A() {} virtual int a() { return 1; } };
