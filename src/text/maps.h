@@ -36,12 +36,11 @@ struct text_maps {
 	struct arena arena;
 	struct text_mapping *items;
 	uint32_t count, cap;
-	uint32_t process;    /* of the lines that are read now, from 1; who goes back to one sets it */
-	uint32_t processes;  /* so many were begun */
-	uint32_t overflowed; /* the lowest process whose lines did not fit; 0: none */
-	bool sorted;         /* and checked */
-	struct map64
-	        by_name; /* the first mapping of each file, by the hash of its name, and process or none: index + 1 */
+	uint32_t process;     /* of the lines that are read now, from 1; who goes back to one sets it */
+	uint32_t processes;   /* so many were begun */
+	uint32_t overflowed;  /* the lowest process whose lines did not fit; 0: none */
+	bool sorted;          /* and checked */
+	struct map64 by_name; /* the first mapping of each file: index + 1, by its name, alone and with its process */
 	uint64_t seed;
 };
 

@@ -242,7 +242,6 @@ static void test_a_text_that_waits_for_memory_can_be_evicted(void **state)
 	assert_null(account_unbalanced());
 }
 
-/* As when a loader starves that has the lock. */
 static void assert_ticks(void)
 {
 	const int64_t bound = clock_now() + 60 * SECOND;
@@ -252,6 +251,7 @@ static void assert_ticks(void)
 	assert_true(atomic_load(&ticks) >= before + 3);
 }
 
+/* As when a loader starves that has the lock. */
 static void test_the_background_gets_its_share_whoever_has_the_lock(void **state)
 {
 	(void)state;
