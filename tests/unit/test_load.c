@@ -729,7 +729,8 @@ static void test_a_load_waits_until_there_is_memory(void **state)
 	(void)state;
 	struct modules *m = start("1G");
 	serve = serve_after_first_lines;
-	transfers = memory_refused = 0;
+	transfers = 0;
+	memory_refused = 0;
 	is_served = may_go = over = false;
 	account_start(LIMIT);
 	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("a.so"), str_from(ID)));
@@ -777,7 +778,8 @@ static void test_two_small_loads_outlast_a_lack_of_memory(void **state)
 	(void)state;
 	struct modules *m = start("1G");
 	serve = serve_few_functions;
-	both = memory_refused = 0;
+	both = 0;
+	memory_refused = 0;
 	may_go = over = false;
 	account_start(LIMIT);
 	assert_true(module_want_init(&wants[0], LOOKUP_COVERING, str_from("a.so"), str_from(ID)));
