@@ -162,6 +162,11 @@ bool config_source_is_secret(const struct config *c, unsigned source)
 	return strpbrk(c->sources.items[source], "@?");
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* Hides everything that may be secret, and rather too much than too little: a password may contain any character. */
 const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config *c, unsigned source)
 {
@@ -172,8 +177,8 @@ const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config
 	char line[32] = "";
 	if (c->sources.lines[source])
 		snprintf(line, sizeof line, " (line %u)", c->sources.lines[source]);
-	snprintf(out, CONFIG_SOURCE_SIZE, "%.*s%s%.*s%s%s", (int)(start - url < 16 ? start - url : 16), url,
-	        user_end ? "***@" : "", (int)(len < 80 ? len : 80), host, query || len > 80 ? "***" : "", line);
+	snprintf(out, CONFIG_SOURCE_SIZE, "%.*s%s%.*s%s%s", (int)least(start - url, 20), url, user_end ? "***@" : "",
+	        (int)least(len, 80), host, query || len > 80 ? "***" : "", line);
 	return out;
 }
 
@@ -189,11 +194,6 @@ static enum err check_lists(const struct config *c, struct error *e)
 			        "memcached: \"%.100s\" is neither a path nor a numeric address:port",
 			        c->memcached.items[i]);
 	return ERR_OK;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 /* With less, hardly a request could be answered. */

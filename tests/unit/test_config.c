@@ -470,6 +470,7 @@ static void bad_sources_are_shown_without_secrets(void **state)
 	        {"https://user:sec@ret@a.example", "https://***@a.example"},
 	        {"user:secret@a.example", "***@a.example"},
 	        {"s3://bucket/prefix", "s3://bucket/prefix"},
+	        {"debuginfod+https://user:secret@a.example/", "debuginfod+https://***@a.example/"},
 	        {"nonsense", "nonsense"},
 	        {"", ""},
 	};
