@@ -8,28 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_text(enum config_type type)
-{
-	return type == TYPE_STRING || type == TYPE_WORD;
-}
-
-static size_t field_size(enum config_type type)
-{
-	switch (type) {
-	case TYPE_STRING:
-	case TYPE_WORD:
-		return sizeof(char *);
-	case TYPE_LIST:
-		return sizeof(struct config_list);
-	case TYPE_BOOL:
-		return sizeof(bool);
-	case TYPE_CHOICE:
-		return sizeof(unsigned);
-	default:
-		return sizeof(uint64_t);
-	}
-}
-
 enum err config_init(struct config *c, struct error *e)
 {
 	memset(c, 0, sizeof *c);
@@ -49,30 +27,27 @@ void config_release(struct config *c)
 		char **text = config_field(c, row);
 		if (row->type == TYPE_LIST)
 			config_list_clear(config_field(c, row));
-		if (!is_text(row->type))
-			continue;
-		free(*text);
-		*text = NULL;
+		if (row->type == TYPE_STRING) {
+			free(*text);
+			*text = NULL;
+		}
 	}
 }
 
 static enum err copy_row(struct config *to, const struct config *from, const struct config_row *row)
 {
-	const struct config_list *list = config_const_field(from, row);
-	struct config_list *copies = config_field(to, row);
-	char *const *text = config_const_field(from, row);
-	if (is_text(row->type))
-		return config_set_string(config_field(to, row), row, *text, NULL);
-	if (row->type != TYPE_LIST) {
-		memcpy(config_field(to, row), config_const_field(from, row), field_size(row->type));
-		return ERR_OK;
-	}
-	for (unsigned i = 0; i < list->count; i++) {
-		copies->items[i] = strdup(list->items[i]);
-		if (!copies->items[i])
+	void *copy = config_field(to, row);
+	const void *field = config_const_field(from, row);
+	struct config_list *list = copy;
+	if (row->type == TYPE_STRING)
+		return config_set_string(copy, row, *(char *const *)field, NULL);
+	memcpy(copy, field, row->size);
+	for (unsigned i = 0; row->type == TYPE_LIST && i < list->count; i++) {
+		list->items[i] = strdup(list->items[i]);
+		if (!list->items[i]) {
+			list->count = i; /* the others are not its own */
 			return ERR_NO_MEMORY;
-		copies->lines[i] = list->lines[i];
-		copies->count++;
+		}
 	}
 	return ERR_OK;
 }
@@ -101,18 +76,17 @@ static bool row_differs(const struct config *a, const struct config *b, const st
 	const void *x = config_const_field(a, row), *y = config_const_field(b, row);
 	if (row->type == TYPE_LIST)
 		return lists_differ(x, y);
-	if (is_text(row->type))
+	if (row->type == TYPE_STRING)
 		return strcmp(*(char *const *)x, *(char *const *)y) != 0;
-	return memcmp(x, y, field_size(row->type)) != 0;
+	return memcmp(x, y, row->size) != 0;
 }
 
 static void swap_row(struct config *a, struct config *b, const struct config_row *row)
 {
 	char kept[sizeof(struct config_list)];
-	size_t size = field_size(row->type);
-	memcpy(kept, config_field(a, row), size);
-	memcpy(config_field(a, row), config_field(b, row), size);
-	memcpy(config_field(b, row), kept, size);
+	memcpy(kept, config_field(a, row), row->size);
+	memcpy(config_field(a, row), config_field(b, row), row->size);
+	memcpy(config_field(b, row), kept, row->size);
 }
 
 unsigned config_reload(struct config *running, struct config *fresh, char *names, size_t size)

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/log.h"
 
 enum { CONFIG_LIST_MAX = 32 };
 
@@ -100,8 +101,8 @@ struct config {
 	char *drain_file;            /* while it exists /__lbheartbeat__ fails; empty: there is none */
 	enum config_sandbox seccomp; /* system calls that are refused */
 	char *log_file;              /* empty: standard error */
-	char *log_level;             /* error, warning, info, debug */
-	bool log_health_checks;      /* requests for /__lbheartbeat__, /__heartbeat__ and /__metrics__ */
+	enum log_level log_level;
+	bool log_health_checks; /* requests for /__lbheartbeat__, /__heartbeat__ and /__metrics__ */
 };
 
 /* The defaults. Fails only without memory. */

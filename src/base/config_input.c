@@ -16,11 +16,10 @@ enum { LINE_SIZE = 4096, LINES_MAX = 100000, NAME_SIZE = 64 };
 static void cut_comment(char *line)
 {
 	for (char *at = line; *at; at++)
-		if (*at == '#' && (at == line || config_is_blank(at[-1])))
+		if (*at == '#' && (at == line || at[-1] == ' ' || at[-1] == '\t'))
 			*at = 0;
 }
 
-/* Trims blanks and line ends. */
 /* Items that have no line yet were set by this one. */
 static void number_items(struct config_list *list, unsigned line)
 {

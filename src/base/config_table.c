@@ -190,7 +190,7 @@ const struct config_row config_rows[] = {
                 "Refuse system calls that the process never needs. auto: if the kernel can; on: else do not start."},
         {"log_file", TYPE_STRING, AT(log_file), "", 0, 0, NULL, true, OPERATION,
                 "Log file, opened again on SIGHUP; empty: standard error."},
-        {"log_level", TYPE_WORD, AT(log_level), "info", 0, 0, "error warning info debug", true, OPERATION,
+        {"log_level", TYPE_CHOICE, AT(log_level), "info", 0, 0, "error warning info debug", true, OPERATION,
                 "Lowest level that is logged."},
         {"log_health_checks", TYPE_BOOL, AT(log_health_checks), "no", 0, 0, NULL, true, OPERATION,
                 "Log all requests for /__lbheartbeat__, /__heartbeat__ and /__metrics__; no: only failures."},

@@ -9,7 +9,6 @@
 
 enum config_type {
 	TYPE_STRING,
-	TYPE_WORD, /* a string that is one of row->words */
 	TYPE_LIST,
 	TYPE_BOOL,
 	TYPE_COUNT,
@@ -64,7 +63,6 @@ static inline const void *config_const_field(const struct config *c, const struc
 enum err config_set_row(struct config *c, const struct config_row *row, const char *value, struct error *e);
 enum err config_set_string(char **to, const struct config_row *row, const char *value, struct error *e);
 void config_list_clear(struct config_list *list);
-bool config_is_blank(char c);
 /* The next word of text, which moves past it; false at the end. */
 bool config_next_word(const char **text, const char **word, size_t *len);
 /* Reads one or more digits of the base and moves *at past them; false also if the number needs more than 64 bits. */

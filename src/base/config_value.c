@@ -12,7 +12,7 @@
 #include "base/clock.h"
 
 _Static_assert(sizeof(enum config_sandbox) == sizeof(unsigned) && sizeof(enum config_codec) == sizeof(unsigned) &&
-                       sizeof(enum config_lookup) == sizeof(unsigned) &&
+                       sizeof(enum config_lookup) == sizeof(unsigned) && sizeof(enum log_level) == sizeof(unsigned) &&
                        sizeof(enum config_addressing) == sizeof(unsigned) &&
                        sizeof(enum config_downloads) == sizeof(unsigned),
         "CHOICE is written as unsigned");
@@ -40,21 +40,12 @@ void config_list_clear(struct config_list *list)
 	list->count = 0;
 }
 
-bool config_is_blank(char c)
-{
-	return c == ' ' || c == '\t';
-}
-
 bool config_next_word(const char **text, const char **word, size_t *len)
 {
-	const char *at = *text;
-	while (config_is_blank(*at))
-		at++;
-	*word = at;
-	while (*at && !config_is_blank(*at))
-		at++;
-	*len = (size_t)(at - *word);
-	*text = at;
+	static const char blanks[] = " \t";
+	*word = *text + strspn(*text, blanks);
+	*len = strcspn(*word, blanks);
+	*text = *word + *len;
 	return *len > 0;
 }
 
@@ -116,8 +107,6 @@ static enum err set_choice(void *to, const struct config_row *row, const char *v
 	unsigned choice = (unsigned)number;
 	if (number < 0)
 		return error_set(e, ERR_CONFIG, "%s: \"%s\" is none of: %s", row->key, value, row->words);
-	if (row->type == TYPE_WORD)
-		return config_set_string(to, row, value, e);
 	memcpy(to, &choice, sizeof choice);
 	return ERR_OK;
 }
@@ -191,7 +180,6 @@ enum err config_set_row(struct config *c, const struct config_row *row, const ch
 		return set_list(to, row, value, e);
 	case TYPE_BOOL:
 		return set_bool(to, row, value, e);
-	case TYPE_WORD:
 	case TYPE_CHOICE:
 		return set_choice(to, row, value, e);
 	default:

@@ -44,14 +44,6 @@ static struct {
 	char text[PIPE_BUF];
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int level_by_name(const char *name)
-{
-	for (int i = 0; i <= LOG_LEVEL_DEBUG; i++)
-		if (strcmp(levels[i], name) == 0)
-			return i;
-	return -1;
-}
-
 /* A full disk loses lines but never stops the service. */
 static void write_out(int fd, const char *text, size_t len)
 {
@@ -137,12 +129,10 @@ static enum err switch_to(int fd, bool own, struct error *e)
 	return failed ? error_set(e, ERR_IO, "log: dup3: %s", strerror(failed)) : ERR_OK;
 }
 
-enum err log_open(const char *path, const char *level, struct error *e)
+enum err log_open(const char *path, enum log_level level, struct error *e)
 {
-	int fd = STDERR_FILENO, number = level_by_name(level);
+	int fd = STDERR_FILENO;
 	bool file = path && *path;
-	if (number < 0)
-		return error_set(e, ERR_CONFIG, "unknown log level \"%s\"", level);
 	if (file)
 		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
 	if (fd < 0)
@@ -153,7 +143,7 @@ enum err log_open(const char *path, const char *level, struct error *e)
 		if (err)
 			return err;
 	}
-	atomic_store(&log_level, number);
+	atomic_store(&log_level, level);
 	return ERR_OK;
 }
 

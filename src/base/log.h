@@ -13,7 +13,7 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 /* path NULL or empty: standard error. Called again (SIGHUP) it reopens the file. */
-enum err log_open(const char *path, const char *level, struct error *e);
+enum err log_open(const char *path, enum log_level level, struct error *e);
 
 /* Checks that log_open could open this file now, without creating it. ERR_CONFIG. */
 enum err log_check(const char *path, struct error *e);

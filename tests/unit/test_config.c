@@ -124,7 +124,7 @@ static void defaults(void **state)
 	assert_int_equal(c->gzip_min_size, 1400);
 	assert_string_equal(c->keys_file, "");
 	assert_string_equal(c->log_file, "");
-	assert_string_equal(c->log_level, "info");
+	assert_int_equal(c->log_level, LOG_LEVEL_INFO);
 }
 
 /* What is written to a field of another size is beside it. */
@@ -132,7 +132,6 @@ static void fields_have_the_size_of_their_type(void **state)
 {
 	static const size_t sizes[] = {
 	        [TYPE_STRING] = sizeof(char *),
-	        [TYPE_WORD] = sizeof(char *),
 	        [TYPE_LIST] = sizeof(struct config_list),
 	        [TYPE_BOOL] = sizeof(bool),
 	        [TYPE_COUNT] = sizeof(uint64_t),
@@ -205,7 +204,7 @@ static void other_types(void **state)
 	assert_int_equal(config_set(c, "lookup", "nearest", NULL), ERR_OK);
 	assert_int_equal(c->lookup, LOOKUP_NEAREST);
 	assert_int_equal(config_set(c, "log_level", "debug", NULL), ERR_OK);
-	assert_string_equal(c->log_level, "debug");
+	assert_int_equal(c->log_level, LOG_LEVEL_DEBUG);
 	assert_int_equal(config_set(c, "listen_mode", "600", NULL), ERR_OK);
 	assert_int_equal(c->listen_mode, 0600);
 	assert_int_equal(config_set(c, "source", "http://a/ \t http://b/", NULL), ERR_OK);
@@ -290,7 +289,7 @@ static void file_of_all_forms(void **state)
 	assert_string_equal(c->sources.items[2], "http://b/");
 	assert_true(c->cache_size == 2ull << 30);
 	assert_true(c->cold_wait == 5 * SECOND);
-	assert_string_equal(c->log_level, "warning");
+	assert_int_equal(c->log_level, LOG_LEVEL_WARNING);
 }
 
 static void file_errors_name_the_line(void **state)
@@ -501,19 +500,22 @@ static void reload_takes_what_may_change(void **state)
 	config_set(&fresh, "max_jobs", "9", NULL);
 	config_set(&fresh, "client_ipv6_prefix", "56", NULL);
 	config_set(&fresh, "log_level", "debug", NULL);
+	config_set(&fresh, "drain_file", "/run/drain", NULL);
 	/* A copy is changed; what other threads read stays as it was. */
 	assert_int_equal(config_copy(&copy, running), ERR_OK);
 	assert_int_equal(config_reload(&copy, &fresh, names, sizeof names), 3);
 	assert_string_equal(names, "listen workers source");
 	assert_int_equal(copy.max_jobs, 9);
 	assert_int_equal(copy.client_ipv6_prefix, 56);
-	assert_string_equal(copy.log_level, "debug");
+	assert_int_equal(copy.log_level, LOG_LEVEL_DEBUG);
+	assert_string_equal(copy.drain_file, "/run/drain");
 	assert_string_equal(copy.listen, "");
 	assert_string_equal(copy.sources.items[0], "http://a/");
 	assert_int_equal(copy.workers, 0);
 	assert_int_equal(running->max_jobs, 1000);
 	assert_int_equal(running->client_ipv6_prefix, 64);
-	assert_string_equal(running->log_level, "info");
+	assert_int_equal(running->log_level, LOG_LEVEL_INFO);
+	assert_string_equal(running->drain_file, "/run/symbolicated/drain");
 	assert_int_equal(config_reload(&copy, &fresh, few, sizeof few), 3);
 	assert_string_equal(few, "listen work");
 	assert_int_equal(config_reload(&copy, &fresh, NULL, 0), 3);

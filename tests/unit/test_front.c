@@ -392,7 +392,7 @@ static int make_folder(void **state)
 	snprintf(path, sizeof path, "%s/socket", directory);
 	for (uint32_t i = 0; i < PATTERN; i++)
 		pattern[i] = (unsigned char)(i * 2654435761u >> 23);
-	return (int)log_open("/dev/null", "info", &e);
+	return (int)log_open("/dev/null", LOG_LEVEL_INFO, &e);
 }
 
 static int remove_folder(void **state)

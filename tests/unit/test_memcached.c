@@ -1354,7 +1354,7 @@ static void socket_without_permission_is_told(void **state)
 	assert_int_equal(listen(fd, 5), 0);
 	assert_int_equal(chmod(path, 0), 0);
 	assert_int_equal(chmod(directory, 0755), 0);
-	assert_int_equal(log_open(log, "info", &e), ERR_OK);
+	assert_int_equal(log_open(log, LOG_LEVEL_INFO, &e), ERR_OK);
 	struct mc_servers *s = mc_servers_new(&c, &e);
 	struct mc_client *client = mc_client_new(s);
 	if (user == 0)
@@ -1365,7 +1365,7 @@ static void socket_without_permission_is_told(void **state)
 	assert_int_equal(err[0], ERR_UNAVAILABLE);
 	assert_int_equal(err[1], ERR_UNAVAILABLE);
 	assert_non_null(strstr(e.text, "closed.sock does not answer: Permission denied"));
-	assert_int_equal(log_open(NULL, "error", &e), ERR_OK);
+	assert_int_equal(log_open(NULL, LOG_LEVEL_ERROR, &e), ERR_OK);
 	FILE *in = fopen(log, "r");
 	assert_non_null(in);
 	assert_true(fread(text, 1, sizeof text - 1, in) > 0);
