@@ -110,16 +110,9 @@ static enum err replace_file(struct keys_file *f, const struct buffer *text, str
 	return err;
 }
 
-/* The next line of the text starting at *at, without its line end. */
-static bool next_line(const struct buffer *text, size_t *at, struct str *line)
+static struct str text_of(const struct keys_file *f)
 {
-	if (*at >= text->len)
-		return false;
-	const char *start = (const char *)text->data + *at;
-	const char *end = memchr(start, '\n', text->len - *at);
-	*line = (struct str){start, end ? (size_t)(end - start) : text->len - *at};
-	*at += line->len + 1;
-	return true;
+	return (struct str){(const char *)f->text.data, f->text.len};
 }
 
 /* The first two fields; false for a comment or an empty line. */
@@ -127,22 +120,18 @@ static bool split_line(struct str line, struct str *id, struct str *rights)
 {
 	if (!line.len || line.data[0] == '#')
 		return false;
-	const char *colon = memchr(line.data, ':', line.len);
-	if (!colon)
-		return false;
-	*id = (struct str){line.data, (size_t)(colon - line.data)};
-	size_t left = line.len - id->len - 1;
-	const char *end = memchr(colon + 1, ':', left);
-	*rights = (struct str){colon + 1, end ? (size_t)(end - colon - 1) : left};
+	*id = str_cut(&line, ':');
+	*rights = str_cut(&line, ':');
 	return true;
 }
 
 /* Appends all lines except those of this id; says whether there was one. */
-static bool copy_without(struct buffer *out, const struct buffer *text, const char *id)
+static bool copy_without(struct buffer *out, struct str text, const char *id)
 {
-	struct str line, name, rights;
+	struct str name, rights;
 	bool found = false;
-	for (size_t at = 0; next_line(text, &at, &line);) {
+	while (text.len) {
+		struct str line = str_cut(&text, '\n');
 		if (split_line(line, &name, &rights) && str_equal(name, str_from(id))) {
 			found = true;
 			continue;
@@ -174,7 +163,7 @@ static enum err add_key(const char *id, const char *rights_text, const char *pat
 	enum err err = open_file(&f, path, e);
 	if (!err)
 		err = auth_parse_rights(str_from(rights_text), &rights, e);
-	if (!err && copy_without(&text, &f.text, id))
+	if (!err && copy_without(&text, text_of(&f), id))
 		err = error_set(e, ERR_CONFIG, "there is a key with the id \"%s\"; revoke it first", id);
 	if (!err)
 		err = auth_make(id, rights, key, line, e);
@@ -196,7 +185,7 @@ static enum err revoke_key(const char *id, const char *path, struct error *e)
 	struct buffer text;
 	buffer_init(&text, FILE_MAX);
 	enum err err = open_file(&f, path, e);
-	if (!err && !copy_without(&text, &f.text, id))
+	if (!err && !copy_without(&text, text_of(&f), id))
 		err = error_set(e, ERR_CONFIG, "%s: no key with the id \"%.64s\"", path, id);
 	if (!err && text.failed)
 		err = no_memory(e);
@@ -210,12 +199,12 @@ static enum err revoke_key(const char *id, const char *path, struct error *e)
 static enum err list_keys(const char *path, struct error *e)
 {
 	struct keys_file f;
-	struct str line, id, rights;
+	struct str id, rights;
 	enum err err = open_file(&f, path, e);
 	if (!err && !f.exists)
 		err = error_set(e, ERR_IO, "%s: %s", path, strerror(ENOENT));
-	for (size_t at = 0; !err && next_line(&f.text, &at, &line);)
-		if (split_line(line, &id, &rights))
+	for (struct str text = text_of(&f); !err && text.len;)
+		if (split_line(str_cut(&text, '\n'), &id, &rights))
 			printf("%.*s %.*s\n", STR_FMT(id), STR_FMT(rights));
 	close_file(&f);
 	return err;
