@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/block_pool.h"
+#include "base/sanitizers.h"
 
 enum {
 	ALIGN = 16,
@@ -18,34 +19,13 @@ enum {
 static struct block_pool *_Atomic shared;
 
 /* AddressSanitizer sees who leaves his piece: what is not handed out is poisoned, and so is a gap behind each piece. */
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 enum { GAP = ALIGN };
-static void poison(const void *from, size_t n)
-{
-	ASAN_POISON_MEMORY_REGION(from, n);
-}
-static void unpoison(const void *from, size_t n)
-{
-	ASAN_UNPOISON_MEMORY_REGION(from, n);
-}
 #else
+#define ASAN_POISON_MEMORY_REGION(from, n)
+#define ASAN_UNPOISON_MEMORY_REGION(from, n)
 enum { GAP = 0 };
-static void poison(const void *from, size_t n)
-{
-	(void)from;
-	(void)n;
-}
-static void unpoison(const void *from, size_t n)
-{
-	(void)from;
-	(void)n;
-}
 #endif
 
 struct arena_block {
@@ -108,7 +88,7 @@ static void free_block(struct arena_block *b)
 		free(b);
 		return;
 	}
-	unpoison(b->data, b->size);
+	ASAN_UNPOISON_MEMORY_REGION(b->data, b->size);
 	block_put(b->pool, (uint8_t *)b);
 }
 
@@ -143,7 +123,7 @@ void arena_reset(struct arena *a)
 	if (a->head) {
 		a->head->next = NULL;
 		a->head->used = 0;
-		poison(a->head->data, a->head->size);
+		ASAN_POISON_MEMORY_REGION(a->head->data, a->head->size);
 	}
 }
 
@@ -170,7 +150,7 @@ static struct arena_block *add_block(struct arena *a, size_t n)
 	b->pool = pool;
 	b->size = size;
 	b->used = 0;
-	poison(b->data, size);
+	ASAN_POISON_MEMORY_REGION(b->data, size);
 	if (a->head && n > ARENA_BLOCK / 4 && size - n <= a->head->size - a->head->used) {
 		b->next = a->head->next;
 		a->head->next = b;
@@ -197,7 +177,7 @@ void *arena_alloc(struct arena *a, size_t n)
 	if (!b)
 		return NULL;
 	void *p = b->data + b->used;
-	unpoison(p, n);
+	ASAN_UNPOISON_MEMORY_REGION(p, n);
 	b->used += whole + GAP;
 	a->used += whole;
 	return p;

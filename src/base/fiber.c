@@ -9,23 +9,21 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define FIBER_ASAN 1
-#elif defined(__SANITIZE_THREAD__)
-#define FIBER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FIBER_ASAN 1
-#elif __has_feature(thread_sanitizer)
-#define FIBER_TSAN 1
-#endif
-#endif
+#include "base/sanitizers.h"
 
-#ifdef FIBER_ASAN
-#include <sanitizer/common_interface_defs.h>
-#endif
-#ifdef FIBER_TSAN
+#ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
+#else
+#define __tsan_create_fiber(flags) NULL
+#define __tsan_destroy_fiber(fiber) ((void)(fiber))
+#define __tsan_get_current_fiber() NULL
+#define __tsan_switch_to_fiber(fiber, flags) ((void)(fiber))
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#else
+#define __sanitizer_start_switch_fiber(fake, stack, size) ((void)(fake), (void)(stack), (void)(size))
+#define __sanitizer_finish_switch_fiber(fake, stack, size) ((void)(fake), (void)(stack), (void)(size))
 #endif
 
 #if __has_include(<valgrind/valgrind.h>)
@@ -38,94 +36,48 @@
 /* Of address space; memory is what is touched of it. As much as the libraries that handlers call may want. */
 enum { STACK = 1 << 20 };
 
+/* One of the two that take turns; besides its context, what the sanitizers want to know. */
+struct side {
+	ucontext_t context;
+	const void *stack;
+	size_t size;
+	void *fake, *track;
+};
+
 struct fiber {
-	ucontext_t own, caller;
+	struct side own, caller;
 	void (*fn)(void *arg);
 	void *arg;
 	bool ended;
 	uint8_t *stack;    /* its lowest page is a guard */
 	unsigned valgrind; /* what valgrind calls it */
-	/* What the sanitizers are told of a switch. */
-	void *fake_own, *fake_caller, *track_own, *track_caller;
-	const void *caller_stack;
-	size_t caller_size;
 };
 
-/* ---- the sanitizers: each has two halves, before and behind a switch ---- */
-
-static void leaving_caller(struct fiber *f)
+static void arrive(struct side *here, struct side *from)
 {
-#ifdef FIBER_ASAN
-	__sanitizer_start_switch_fiber(&f->fake_caller, f->stack, STACK);
-#endif
-#ifdef FIBER_TSAN
-	f->track_caller = __tsan_get_current_fiber();
-	__tsan_switch_to_fiber(f->track_own, 0);
-#endif
-	(void)f;
+	__sanitizer_finish_switch_fiber(here->fake, &from->stack, &from->size);
 }
 
-static void back_in_caller(struct fiber *f)
+/* Returns when the other side goes back. */
+static void cross(struct side *here, struct side *to)
 {
-#ifdef FIBER_ASAN
-	__sanitizer_finish_switch_fiber(f->fake_caller, NULL, NULL);
-#endif
-	(void)f;
+	__sanitizer_start_switch_fiber(&here->fake, to->stack, to->size);
+	here->track = __tsan_get_current_fiber();
+	__tsan_switch_to_fiber(to->track, 0);
+	swapcontext(&here->context, &to->context);
+	arrive(here, to);
 }
-
-static void leaving_fiber(struct fiber *f)
-{
-#ifdef FIBER_ASAN
-	__sanitizer_start_switch_fiber(&f->fake_own, f->caller_stack, f->caller_size);
-#endif
-#ifdef FIBER_TSAN
-	__tsan_switch_to_fiber(f->track_caller, 0);
-#endif
-	(void)f;
-}
-
-static void back_in_fiber(struct fiber *f)
-{
-#ifdef FIBER_ASAN
-	__sanitizer_finish_switch_fiber(f->fake_own, &f->caller_stack, &f->caller_size);
-#endif
-	(void)f;
-}
-
-static bool track(struct fiber *f)
-{
-#ifdef FIBER_TSAN
-	f->track_own = __tsan_create_fiber(0);
-	return f->track_own != NULL;
-#else
-	(void)f;
-	return true;
-#endif
-}
-
-static void untrack(struct fiber *f)
-{
-#ifdef FIBER_TSAN
-	if (f->track_own)
-		__tsan_destroy_fiber(f->track_own);
-#endif
-	(void)f;
-}
-
-/* ---- switching ---- */
 
 void fiber_pause(struct fiber *f)
 {
-	leaving_fiber(f);
-	swapcontext(&f->own, &f->caller);
-	back_in_fiber(f);
+	cross(&f->own, &f->caller);
 }
 
 /* The pointer comes in halves, since the arguments of a context are ints. */
 static void work(unsigned high, unsigned low)
 {
 	struct fiber *f = (struct fiber *)((uintptr_t)high << 16 << 16 | low);
-	back_in_fiber(f);
+	arrive(&f->own, &f->caller);
 	for (;;) {
 		f->fn(f->arg);
 		f->ended = true;
@@ -135,9 +87,7 @@ static void work(unsigned high, unsigned low)
 
 bool fiber_resume(struct fiber *f)
 {
-	leaving_caller(f);
-	swapcontext(&f->caller, &f->own);
-	back_in_caller(f);
+	cross(&f->caller, &f->own);
 	return f->ended;
 }
 
@@ -151,17 +101,19 @@ bool fiber_run(struct fiber *f, void (*fn)(void *arg), void *arg)
 
 static bool prepare(struct fiber *f)
 {
+	ucontext_t *own = &f->own.context;
 	void *stack = mmap(
 	        NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	f->stack = stack == MAP_FAILED ? NULL : stack;
-	if (!f->stack || mprotect(f->stack, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE) || getcontext(&f->own))
+	if (!f->stack || mprotect(f->stack, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE) || getcontext(own))
 		return false;
 	f->valgrind = VALGRIND_STACK_REGISTER(f->stack, f->stack + STACK);
-	f->own.uc_stack.ss_sp = f->stack;
-	f->own.uc_stack.ss_size = STACK;
-	f->own.uc_link = NULL; /* work never returns */
-	makecontext(&f->own, (void (*)(void))work, 2, (unsigned)((uintptr_t)f >> 16 >> 16), (unsigned)(uintptr_t)f);
-	return track(f);
+	f->own.stack = own->uc_stack.ss_sp = f->stack;
+	f->own.size = own->uc_stack.ss_size = STACK;
+	own->uc_link = NULL; /* work never returns */
+	makecontext(own, (void (*)(void))work, 2, (unsigned)((uintptr_t)f >> 16 >> 16), (unsigned)(uintptr_t)f);
+	f->own.track = __tsan_create_fiber(0);
+	return true;
 }
 
 struct fiber *fiber_new(void)
@@ -177,7 +129,8 @@ void fiber_free(struct fiber *f)
 {
 	if (!f)
 		return;
-	untrack(f);
+	if (f->own.track)
+		__tsan_destroy_fiber(f->own.track);
 	if (f->stack) {
 		VALGRIND_STACK_DEREGISTER(f->valgrind);
 		munmap(f->stack, STACK);

@@ -15,6 +15,7 @@
 #include <seccomp.h>
 #endif
 
+#include "base/sanitizers.h"
 #include "extract/large_stack.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

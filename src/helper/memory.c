@@ -9,15 +9,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/sanitizers.h"
 #include "elf/packet.h"
-
-#ifdef __has_feature /* clang has no macros of its sanitizers */
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#elif __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
 
 static atomic_int told = -1; /* the socket */
 
