@@ -19,31 +19,10 @@
  * reader adds up the shards. Gauges that are set live in the first shard only. */
 enum { SHARDS = 16, EDGES = 19 };
 
-/* Upper edges of the histograms' buckets. */
-static const struct {
-	int64_t ns;
-	const char *seconds;
-} edges[EDGES] = {
-        {100000, "0.0001"},
-        {250000, "0.00025"},
-        {500000, "0.0005"},
-        {1000000, "0.001"},
-        {2500000, "0.0025"},
-        {5000000, "0.005"},
-        {10000000, "0.01"},
-        {25000000, "0.025"},
-        {50000000, "0.05"},
-        {100000000, "0.1"},
-        {250000000, "0.25"},
-        {500000000, "0.5"},
-        {1000000000, "1"},
-        {2500000000, "2.5"},
-        {5000000000, "5"},
-        {10000000000, "10"},
-        {25000000000, "25"},
-        {50000000000, "50"},
-        {100000000000, "100"},
-};
+/* Upper edges of the histograms' buckets, nanoseconds. */
+static const int64_t edges[EDGES] = {100000, 250000, 500000, 1000000, 2500000, 5000000, 10000000, 25000000, 50000000,
+        100000000, 250000000, 500000000, 1000000000, 2500000000, 5000000000, 10000000000, 25000000000, 50000000000,
+        100000000000};
 
 static const struct {
 	const char *family, *help;
@@ -94,9 +73,14 @@ static void cell_add(atomic_int_fast64_t *to, int64_t n)
 	atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-static int64_t cell_get(atomic_int_fast64_t *from)
+/* Of a cell of the first shard and its like in the others. */
+static int64_t sum_of(const atomic_int_fast64_t *cell)
 {
-	return atomic_load_explicit(from, memory_order_relaxed);
+	size_t at = (size_t)((const char *)cell - (const char *)shards);
+	int64_t sum = 0;
+	for (unsigned i = 0; i < SHARDS; i++)
+		sum += atomic_load_explicit((atomic_int_fast64_t *)((char *)&shards[i] + at), memory_order_relaxed);
+	return sum;
 }
 
 static struct shard *own_shard(void)
@@ -121,17 +105,14 @@ void metric_set(enum metric m, int64_t value)
 
 int64_t metric_get(enum metric m)
 {
-	int64_t sum = 0;
-	for (unsigned i = 0; i < SHARDS; i++)
-		sum += cell_get(&shards[i].values[m]);
-	return sum;
+	return sum_of(&shards[0].values[m]);
 }
 
 static void observe(unsigned h, int64_t nanoseconds)
 {
 	struct histogram_shard *s = &own_shard()->histograms[h];
 	unsigned i = 0;
-	while (i < EDGES && nanoseconds > edges[i].ns)
+	while (i < EDGES && nanoseconds > edges[i])
 		i++;
 	cell_add(&s->counts[i], 1);
 	cell_add(&s->sum, nanoseconds);
@@ -150,30 +131,24 @@ static unsigned status_index(int status)
 	return i;
 }
 
-static unsigned bounded(unsigned route)
-{
-	return route < METRIC_ROUTES ? route : METRIC_ROUTES - 1;
-}
-
 void metric_request(unsigned route, int status)
 {
-	cell_add(&own_shard()->requests[bounded(route)][status_index(status)], 1);
+	cell_add(&own_shard()->requests[route][status_index(status)], 1);
 }
 
 void metric_request_seconds(unsigned route, int64_t nanoseconds)
 {
-	observe(H_COUNT + bounded(route), nanoseconds);
+	observe(H_COUNT + route, nanoseconds);
 }
 
 void metric_name_route(unsigned route, const char *name)
 {
-	if (route < METRIC_ROUTES)
-		atomic_store(&route_names[route], name);
+	atomic_store(&route_names[route], name);
 }
 
 void metric_route_may_give(unsigned route, const int *some, unsigned count)
 {
-	for (unsigned i = 0; i < count && route < METRIC_ROUTES; i++)
+	for (unsigned i = 0; i < count; i++)
 		atomic_fetch_or(&route_statuses[route], 1u << status_index(some[i]));
 }
 
@@ -199,11 +174,12 @@ static void print_head(struct buffer *out, const char *family, const char *type,
 	buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family, help, family, type);
 }
 
-/* A metric family without labels, with one sample. */
-static void print_single(struct buffer *out, const char *family, const char *type, const char *help, int64_t value)
+/* A metric family without labels, with one sample, of so many decimals. */
+static void print_single(
+        struct buffer *out, const char *family, const char *type, const char *help, int decimals, double value)
 {
 	print_head(out, family, type, help);
-	buffer_printf(out, "%s %lld\n", family, (long long)value);
+	buffer_printf(out, "%s %.*f\n", family, decimals, value);
 }
 
 static void print_values(struct buffer *out)
@@ -217,58 +193,40 @@ static void print_values(struct buffer *out)
 	}
 }
 
-/* A route as a label's value; `number` has room for a route without a name. */
-static const char *route_label(unsigned route, char number[16])
-{
-	const char *name = atomic_load(&route_names[route]);
-	snprintf(number, 16, "%u", route);
-	return name ? name : number;
-}
-
 static void print_requests(struct buffer *out)
 {
 	static const char family[] = "symbolicated_requests_total";
 	print_head(out, family, "counter", "Requests answered, by route and HTTP status.");
 	for (unsigned r = 0; r < METRIC_ROUTES; r++) {
+		const char *name = atomic_load(&route_names[r]);
 		unsigned from_start = atomic_load(&route_statuses[r]);
-		char number[16], status[16];
-		for (unsigned i = 0; i < STATUSES; i++) {
-			int64_t count = 0;
-			for (unsigned s = 0; s < SHARDS; s++)
-				count += cell_get(&shards[s].requests[r][i]);
+		char status[16];
+		for (unsigned i = 0; name && i < STATUSES; i++) {
+			int64_t count = sum_of(&shards[0].requests[r][i]);
 			if (!count && !(from_start & 1u << i))
 				continue;
 			snprintf(status, sizeof status, "%d", statuses[i]);
-			buffer_printf(out, "%s{route=\"%s\",status=\"%s\"} %lld\n", family, route_label(r, number),
+			buffer_printf(out, "%s{route=\"%s\",status=\"%s\"} %lld\n", family, name,
 			        statuses[i] ? status : "other", (long long)count);
 		}
 	}
-}
-
-static int64_t observations(unsigned h)
-{
-	int64_t count = 0;
-	for (unsigned i = 0; i <= EDGES; i++)
-		for (unsigned s = 0; s < SHARDS; s++)
-			count += cell_get(&shards[s].histograms[h].counts[i]);
-	return count;
 }
 
 /* Writes one histogram. _count is the sum of the buckets as read, so that it always equals the +Inf bucket. */
 static void print_histogram(struct buffer *out, unsigned h, const char *family, const char *labels)
 {
 	const char *comma = *labels ? "," : "";
-	int64_t count = 0, sum = 0;
+	int64_t count = 0;
 	for (unsigned i = 0; i <= EDGES; i++) {
-		for (unsigned s = 0; s < SHARDS; s++)
-			count += cell_get(&shards[s].histograms[h].counts[i]);
-		buffer_printf(out, "%s_bucket{%s%sle=\"%s\"} %lld\n", family, labels, comma,
-		        i < EDGES ? edges[i].seconds : "+Inf", (long long)count);
+		char edge[16] = "+Inf";
+		count += sum_of(&shards[0].histograms[h].counts[i]);
+		if (i < EDGES)
+			snprintf(edge, sizeof edge, "%g", (double)edges[i] / 1e9);
+		buffer_printf(out, "%s_bucket{%s%sle=\"%s\"} %lld\n", family, labels, comma, edge, (long long)count);
 	}
-	for (unsigned s = 0; s < SHARDS; s++)
-		sum += cell_get(&shards[s].histograms[h].sum);
 	const char *open = *labels ? "{" : "", *close = *labels ? "}" : "";
-	buffer_printf(out, "%s_sum%s%s%s %.9f\n", family, open, labels, close, (double)sum / 1e9);
+	buffer_printf(out, "%s_sum%s%s%s %.9f\n", family, open, labels, close,
+	        (double)sum_of(&shards[0].histograms[h].sum) / 1e9);
 	buffer_printf(out, "%s_count%s%s%s %lld\n", family, open, labels, close, (long long)count);
 }
 
@@ -276,13 +234,13 @@ static void print_histogram(struct buffer *out, unsigned h, const char *family, 
 static void print_request_seconds(struct buffer *out)
 {
 	static const char family[] = "symbolicated_request_seconds";
-	char number[16], label[80];
+	char label[80];
 	print_head(out, family, "histogram", "Time from a request's arrival to its reply, by route.");
 	for (unsigned r = 0; r < METRIC_ROUTES; r++) {
-		if (!atomic_load(&route_names[r]) && !observations(H_COUNT + r))
-			continue;
-		snprintf(label, sizeof label, "route=\"%s\"", route_label(r, number));
-		print_histogram(out, H_COUNT + r, family, label);
+		const char *name = atomic_load(&route_names[r]);
+		snprintf(label, sizeof label, "route=\"%s\"", name ? name : "");
+		if (name)
+			print_histogram(out, H_COUNT + r, family, label);
 	}
 }
 
@@ -298,12 +256,9 @@ static void print_transfers(struct buffer *out)
 	print_head(out, family, "counter", "Transfers from buckets, by source and result.");
 	for (unsigned i = 0; i < SOURCES_COUNTED && *source_urls[i]; i++)
 		for (unsigned t = 0; t < TRANSFER_COUNT; t++) {
-			int64_t count = 0;
-			for (unsigned s = 0; s < SHARDS; s++)
-				count += cell_get(&shards[s].transfers[i][t]);
 			source_label(label, i);
-			buffer_printf(
-			        out, "%s{%s,outcome=\"%s\"} %lld\n", family, label, transfers[t], (long long)count);
+			buffer_printf(out, "%s{%s,outcome=\"%s\"} %lld\n", family, label, transfers[t],
+			        (long long)sum_of(&shards[0].transfers[i][t]));
 		}
 }
 
@@ -381,39 +336,33 @@ static double start_time(double uptime)
 }
 
 /* -1: none. */
-static int64_t limit_of(int resource)
+static double limit_of(int resource)
 {
 	struct rlimit limit;
-	return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? (int64_t)limit.rlim_cur : -1;
-}
-
-/* Prints a value with a fraction. */
-static void print_seconds(struct buffer *out, const char *family, const char *type, const char *help, double seconds)
-{
-	print_head(out, family, type, help);
-	buffer_printf(out, "%s %.3f\n", family, seconds < 0 ? 0 : seconds);
+	return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? (double)limit.rlim_cur : -1;
 }
 
 /* Named and defined as in every Prometheus client library. */
 static void print_process(struct buffer *out)
 {
 	uint64_t stat[STAT_VIRTUAL + 1] = {0};
-	print_seconds(out, "process_cpu_seconds_total", "counter", "Processor time, user and system.",
+	print_single(out, "process_cpu_seconds_total", "counter", "Processor time, user and system.", 3,
 	        seconds_of(CLOCK_PROCESS_CPUTIME_ID));
-	print_single(out, "process_open_fds", "gauge", "Open file descriptors.", open_descriptors());
-	print_single(out, "process_max_fds", "gauge", "File descriptors that may be open; -1: any number.",
+	print_single(out, "process_open_fds", "gauge", "Open file descriptors.", 0, (double)open_descriptors());
+	print_single(out, "process_max_fds", "gauge", "File descriptors that may be open; -1: any number.", 0,
 	        limit_of(RLIMIT_NOFILE));
-	print_single(out, "process_resident_memory_bytes", "gauge", "Resident memory.", (int64_t)resident_bytes());
+	print_single(out, "process_resident_memory_bytes", "gauge", "Resident memory.", 0, (double)resident_bytes());
 	print_single(out, "process_virtual_memory_max_bytes", "gauge", "Address space that may be used; -1: any size.",
-	        limit_of(RLIMIT_AS));
+	        0, limit_of(RLIMIT_AS));
 	if (read_stat(stat)) {
-		double uptime = seconds_of(CLOCK_BOOTTIME) - (double)stat[STAT_START] / (double)sysconf(_SC_CLK_TCK);
-		print_single(out, "process_virtual_memory_bytes", "gauge", "Address space in use.",
-		        (int64_t)stat[STAT_VIRTUAL]);
-		print_single(out, "process_threads", "gauge", "Threads.", (int64_t)stat[STAT_THREADS]);
-		print_seconds(out, "process_start_time_seconds", "gauge", "When the process started, since 1970.",
-		        start_time(uptime));
-		print_seconds(out, "symbolicated_uptime_seconds", "gauge", "Time since the process started.", uptime);
+		double up = seconds_of(CLOCK_BOOTTIME) - (double)stat[STAT_START] / (double)sysconf(_SC_CLK_TCK);
+		up = up > 0 ? up : 0; /* the start is told in ticks */
+		print_single(out, "process_virtual_memory_bytes", "gauge", "Address space in use.", 0,
+		        (double)stat[STAT_VIRTUAL]);
+		print_single(out, "process_threads", "gauge", "Threads.", 0, (double)stat[STAT_THREADS]);
+		print_single(out, "process_start_time_seconds", "gauge", "When the process started, since 1970.", 3,
+		        start_time(up));
+		print_single(out, "symbolicated_uptime_seconds", "gauge", "Time since the process started.", 3, up);
 	}
 	print_head(out, "symbolicated_build_info", "gauge", "Always 1; the label tells the version.");
 	buffer_printf(out, "symbolicated_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);

@@ -139,8 +139,8 @@ void metric_name_source(unsigned source, const char *url);
 enum { METRIC_ROUTES = 24 };
 void metric_request(unsigned route, int status);
 void metric_request_seconds(unsigned route, int64_t nanoseconds);
-/* name is kept, not copied, and contains nothing that a label's value must escape. A route without a name is shown by
- * its number. */
+/* name is kept, not copied, and contains nothing that a label's value must escape. A route without one has no series.
+ */
 void metric_name_route(unsigned route, const char *name);
 /* These statuses have a series before the first such reply, so that no increase goes unseen. */
 void metric_route_may_give(unsigned route, const int *some, unsigned count);

@@ -77,20 +77,19 @@ static void requests_by_route_and_status(void **state)
 {
 	(void)state;
 	metric_name_route(0, "v5");
-	metric_name_route(99, "ignored");
+	metric_name_route(3, "upload");
 	metric_request(0, 200);
 	metric_request(0, 200);
 	metric_request(0, 503);
 	metric_request(0, 418);
 	metric_request(0, 999);
 	metric_request(3, 404);
-	metric_request(1000, 200);
 	char *text = printed();
 	assert_true(sample(text, "symbolicated_requests_total{route=\"v5\",status=\"200\"}") == 2);
 	assert_true(sample(text, "symbolicated_requests_total{route=\"v5\",status=\"503\"}") == 1);
 	assert_true(sample(text, "symbolicated_requests_total{route=\"v5\",status=\"other\"}") == 2);
-	assert_true(sample(text, "symbolicated_requests_total{route=\"3\",status=\"404\"}") == 1);
-	assert_true(sample(text, "symbolicated_requests_total{route=\"23\",status=\"200\"}") == 1);
+	assert_true(sample(text, "symbolicated_requests_total{route=\"upload\",status=\"404\"}") == 1);
+	assert_null(strstr(text, "{route=\"\""));
 	free(text);
 }
 
@@ -101,7 +100,6 @@ static void statuses_that_a_route_may_give_are_there_from_the_start(void **state
 	metric_name_route(5, "five");
 	metric_route_may_give(5, some, 3);
 	metric_route_may_give(5, more, 1);
-	metric_route_may_give(1000, more, 1);
 	char *text = printed();
 	assert_true(sample(text, "symbolicated_requests_total{route=\"five\",status=\"200\"}") == 0);
 	assert_true(sample(text, "symbolicated_requests_total{route=\"five\",status=\"500\"}") == 0);
@@ -151,10 +149,6 @@ static void histogram_edges(void **state)
 	assert_true(sample_now("symbolicated_request_seconds_bucket{route=\"v4\",le=\"1\"}") == 0);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"v4\"}") == 1);
 	assert_true(sample_now("symbolicated_request_seconds_count{route=\"v5\"}") == 0);
-	metric_request_seconds(9, SECOND);
-	metric_request_seconds(1000, 1);
-	assert_true(sample_now("symbolicated_request_seconds_count{route=\"9\"}") == 1);
-	assert_true(sample_now("symbolicated_request_seconds_count{route=\"23\"}") == 1);
 	free(text);
 }
 
@@ -268,6 +262,7 @@ static void threads_lose_nothing(void **state)
 	pthread_t threads[THREADS];
 	int64_t last = 0;
 	(void)state;
+	metric_name_route(7, "seven");
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, count_much, NULL), 0);
 	for (unsigned i = 0; i < 20; i++) {
@@ -282,7 +277,7 @@ static void threads_lose_nothing(void **state)
 	assert_int_equal(metric_get(M_CONNECTIONS), 0);
 	assert_true(sample_now("symbolicated_store_seconds_count") == THREADS * ROUNDS);
 	assert_true(sample_now("symbolicated_store_seconds_bucket{le=\"+Inf\"}") == THREADS * ROUNDS);
-	assert_true(sample_now("symbolicated_requests_total{route=\"7\",status=\"200\"}") == THREADS * ROUNDS);
+	assert_true(sample_now("symbolicated_requests_total{route=\"seven\",status=\"200\"}") == THREADS * ROUNDS);
 }
 
 int main(void)
