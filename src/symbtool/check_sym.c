@@ -192,10 +192,10 @@ static void print_json(const struct sym_report *r, const char *path)
 	for (size_t i = 0; i < r->count; i++)
 		json_array_append_new(damages, json_pack("{s:I, s:s, s:s}", "line", (json_int_t)r->items[i].number,
 		                                       "reason", r->items[i].reason, "text", r->items[i].text));
-	json_t *o = json_pack("{s:s?, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:s?}", "path", path, "kind", "sym", "funcs",
-	        (json_int_t)r->funcs, "publics", (json_int_t)r->publics, "lines", (json_int_t)r->lines, "inlines",
-	        (json_int_t)r->inlines, "damaged", (json_int_t)r->damaged, "damages", damages, "error",
-	        r->problem[0] ? r->problem : NULL);
+	json_t *o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "path", json_of_bytes(path), "kind",
+	        "sym", "funcs", (json_int_t)r->funcs, "publics", (json_int_t)r->publics, "lines", (json_int_t)r->lines,
+	        "inlines", (json_int_t)r->inlines, "damaged", (json_int_t)r->damaged, "damages", damages, "error",
+	        json_of_bytes(r->problem[0] ? r->problem : NULL));
 	if (o && r->problem_line)
 		json_object_set_new(o, "error_line", json_integer((json_int_t)r->problem_line));
 	print_json_line(o);

@@ -63,9 +63,9 @@ static void print_symbfile(const char *path, const struct symbfile_counts *c, co
 		putchar('\n');
 		return;
 	}
-	json_t *o = json_pack("{s:s?, s:s, s:I, s:I, s:I, s:I, s:s?}", "path", path, "kind", "symbfile", "ranges",
-	        (json_int_t)c->ranges, "lines", (json_int_t)c->lines, "returnpads", (json_int_t)c->pads, "frames",
-	        (json_int_t)c->frames, "error", problem);
+	json_t *o = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:o}", "path", json_of_bytes(path), "kind", "symbfile",
+	        "ranges", (json_int_t)c->ranges, "lines", (json_int_t)c->lines, "returnpads", (json_int_t)c->pads,
+	        "frames", (json_int_t)c->frames, "error", json_of_bytes(problem));
 	print_json_line(o);
 	json_decref(o);
 }

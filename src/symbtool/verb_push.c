@@ -47,11 +47,12 @@ static void print_json(const struct cut *c, const char *path, const struct uploa
 {
 	char id[FILE_ID_HEX + 1];
 	file_id_hex(id, &c->id);
-	json_t *o = json_pack("{s:s?, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "path", path, "file_id", id,
-	        "ranges_set", c->kinds[SYMBFILE_RANGES].set, "returnpads_set", c->kinds[SYMBFILE_RETURNPADS].set,
-	        "ranges", (json_int_t)c->stats.ranges, "returnpads", (json_int_t)c->stats.pads, "ranges_parts",
-	        (json_int_t)n->parts[SYMBFILE_RANGES], "returnpads_parts", (json_int_t)n->parts[SYMBFILE_RETURNPADS],
-	        "sent", (json_int_t)n->sent, "there", (json_int_t)n->there, "bytes", (json_int_t)n->bytes);
+	json_t *o = json_pack("{s:o, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "path", json_of_bytes(path),
+	        "file_id", id, "ranges_set", c->kinds[SYMBFILE_RANGES].set, "returnpads_set",
+	        c->kinds[SYMBFILE_RETURNPADS].set, "ranges", (json_int_t)c->stats.ranges, "returnpads",
+	        (json_int_t)c->stats.pads, "ranges_parts", (json_int_t)n->parts[SYMBFILE_RANGES], "returnpads_parts",
+	        (json_int_t)n->parts[SYMBFILE_RETURNPADS], "sent", (json_int_t)n->sent, "there", (json_int_t)n->there,
+	        "bytes", (json_int_t)n->bytes);
 	print_json_line(o);
 	json_decref(o);
 }
@@ -85,8 +86,8 @@ static void fail(struct push *p, const char *path, const struct error *e)
 static void print_sym(const struct push *p, const char *path, const struct push_sym_counts *n)
 {
 	if (p->json) {
-		json_t *o = json_pack(
-		        "{s:s?, s:I, s:I}", "path", path, "files", (json_int_t)n->files, "bytes", (json_int_t)n->bytes);
+		json_t *o = json_pack("{s:o, s:I, s:I}", "path", json_of_bytes(path), "files", (json_int_t)n->files,
+		        "bytes", (json_int_t)n->bytes);
 		print_json_line(o);
 		json_decref(o);
 		return;

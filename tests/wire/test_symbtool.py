@@ -194,8 +194,12 @@ def url(stack):
     return f"http://127.0.0.1:{stack.node.nginx.port}"
 
 
+def pushing(stack):
+    return ["push-symbols", "--url", url(stack), "--api-key-file", stack.key_path]
+
+
 def push(stack, *arguments, code=0, **more):
-    return run("push-symbols", "--url", url(stack), "--api-key-file", stack.key_path, *arguments, code=code, **more)
+    return run(*pushing(stack), *arguments, code=code, **more)
 
 
 def pushed(stack, *arguments):
@@ -787,6 +791,19 @@ def test_control_characters_of_names_are_not_printed(tmp_path):
         text = printed(*words)
         assert r"]0;title\u0007" in text and not CONTROL.search(text), text
     assert not CONTROL.search(printed("dump", tmp_path / "no\x1b[31mfile", code=1))
+
+
+def test_names_that_are_no_text_are_repaired_in_json(one, tmp_path):
+    """Each byte that is not UTF-8 becomes U+FFFD, as in replies of servers; there is always an object."""
+    folder = os.fsencode(tmp_path) + b"/\xff"
+    os.mkdir(folder)
+    with open(folder + b"/a.sym", "wb") as f:
+        f.write(b"MODULE Linux x86_64 " + b"0" * 33 + b" a\nFUNC 1000 10 0 f\n")
+    for name, source in ((b"/a", PROGRAM), (b"/a.symbfile", os.path.join(DATA, "cpp-pie-x86_64", "ranges.symbfile"))):
+        shutil.copyfile(source, folder + name)
+    for words, name in ((["check"], b"a.sym"), (["check"], b"a.symbfile"), (["file-id"], b"a"), (pushing(one), b"a")):
+        done = subprocess.run([SYMBTOOL, *words, "--json", folder + b"/" + name], capture_output=True, timeout=BOUND, check=True)
+        assert json.loads(done.stdout)["path"] == f"{tmp_path}/\ufffd/{name.decode()}", words
 
 
 @pytest.mark.parametrize("name", ["cpp-pie-x86_64", "c-pie-aarch64", "nolibc-static-aarch64"])
