@@ -17,13 +17,10 @@
 
 enum { MESSAGE_MAX = 2048 };
 
-void complain(const char *place, const char *format, ...)
+static void print_complaint(const char *place, const char *format, va_list args)
 {
 	char text[MESSAGE_MAX];
-	va_list args;
-	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
 	flockfile(stderr);
 	fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", stderr); /* a progress line may stand there */
 	fputs("symbtool: ", stderr);
@@ -34,6 +31,24 @@ void complain(const char *place, const char *format, ...)
 	print_visible(stderr, text);
 	fputc('\n', stderr);
 	funlockfile(stderr);
+}
+
+void complain(const char *place, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	print_complaint(place, format, args);
+	va_end(args);
+}
+
+int complain_usage(const struct verb *v, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	print_complaint(v->name, format, args);
+	va_end(args);
+	fprintf(stderr, "symbtool %s --help says more\n", v->name);
+	return EXIT_USAGE;
 }
 
 int flush_output(void)
@@ -50,37 +65,6 @@ bool is_coloured(void)
 	return isatty(STDOUT_FILENO) == 1 && !(off && *off) && term && strcmp(term, "dumb") != 0;
 }
 
-int complain_usage(const struct verb *v, const char *format, ...)
-{
-	char text[MESSAGE_MAX];
-	va_list args;
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	complain(v->name, "%s", text);
-	fprintf(stderr, "symbtool %s --help says more\n", v->name);
-	return EXIT_USAGE;
-}
-
-bool parse_address(const char *text, uint64_t *address)
-{
-	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
-	const char *digits = hex ? text + 2 : text;
-	size_t len = strlen(digits);
-	if (!len || strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789") != len)
-		return false;
-	errno = 0;
-	*address = strtoull(digits, NULL, hex ? 16 : 10);
-	return errno == 0;
-}
-
-static enum err convert(const char *text, const char *digits, int base, uint64_t *address, struct error *e)
-{
-	errno = 0;
-	*address = strtoull(digits, NULL, base);
-	return errno ? error_set(e, ERR_BAD_REQUEST, "%.100s: an address is at most 0xffffffffffffffff", text) : ERR_OK;
-}
-
 enum err read_address(const char *text, bool hex, uint64_t *address, struct error *e)
 {
 	bool prefixed = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
@@ -89,12 +73,13 @@ enum err read_address(const char *text, bool hex, uint64_t *address, struct erro
 	if (!len || strspn(digits, "0123456789abcdefABCDEF") != len)
 		return error_set(e, ERR_BAD_REQUEST,
 		        "%.100s: not an address (0x1f, 31), FUNCTION+ADDRESS or MODULE+ADDRESS", text);
-	if (prefixed || hex)
-		return convert(text, digits, 16, address, e);
-	if (decimal != len || (len > 1 && *digits == '0'))
+	hex = hex || prefixed;
+	if (!hex && (decimal != len || (len > 1 && *digits == '0')))
 		return error_set(
 		        e, ERR_BAD_REQUEST, "%.100s: if this is hex, write 0x%.100s or give --hex", text, text);
-	return convert(text, digits, 10, address, e);
+	errno = 0;
+	*address = strtoull(digits, NULL, hex ? 16 : 10);
+	return errno ? error_set(e, ERR_BAD_REQUEST, "%.100s: an address is at most 0xffffffffffffffff", text) : ERR_OK;
 }
 
 /* The power of two that a size's letter stands for; -1: no such letter. */

@@ -94,9 +94,7 @@ void complain(const char *place, const char *format, ...) __attribute__((format(
 /* The same for wrong usage, with a hint at --help. Returns EXIT_USAGE. */
 int complain_usage(const struct verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* 0x and hex digits, or decimal digits. */
-bool parse_address(const char *text, uint64_t *address);
-/* The same; with hex, digits without 0x are hex too. Without, what looks like hex digits is refused: with letters, or
+/* 0x and hex digits, or decimal digits; with hex, digits without 0x are hex too. Without, what looks like hex digits is refused: with letters, or
  * with zeros in front, as addr2line and perf write addresses. ERR_BAD_REQUEST. */
 enum err read_address(const char *text, bool hex, uint64_t *address, struct error *e);
 
