@@ -18,8 +18,25 @@
 #include "symbtool/visible.h"
 
 enum {
+	SYM_LINE_SHOWN = 120,              /* bytes of a damaged line that are kept */
 	DAMAGES_MAX = 100000,              /* that are kept; all are counted */
 	LINE_ROOM = BREAKPAD_LINE_MAX + 3, /* so that the line is too long is seen to be, whatever its end */
+};
+
+struct sym_damage {
+	uint64_t number; /* of the line, from 1 */
+	const char *reason;
+	char text[SYM_LINE_SHOWN + 1]; /* what is not printable is '?' */
+};
+
+struct sym_report {
+	uint64_t funcs, publics, lines, inlines;
+	uint64_t damaged;
+	struct sym_damage *items; /* of the first of them */
+	size_t count;
+	uint32_t cap;
+	uint64_t problem_line; /* 0: of the file as a whole */
+	char problem[256];     /* why it is no symbol file; empty: it is one */
 };
 
 struct checker {
@@ -164,28 +181,6 @@ static enum err conclude(struct checker *c, enum err err, struct error *e)
 	return ERR_OK;
 }
 
-enum err check_sym(const char *path, struct sym_report *report, struct error *e)
-{
-	struct checker c = {.report = report, .index = symindex_new((struct str){"", 0}), .line = malloc(LINE_ROOM)};
-	*report = (struct sym_report){0};
-	enum err err = c.index && c.line ? conclude(&c, input_read(path, take_block, &c, e), e) : no_memory(e);
-	symindex_free(c.index);
-	symrecords_release(&c.records);
-	free(c.line);
-	return err;
-}
-
-void sym_report_release(struct sym_report *r)
-{
-	free(r->items);
-	*r = (struct sym_report){0};
-}
-
-bool sym_report_is_sound(const struct sym_report *r)
-{
-	return !r->damaged && !r->problem[0];
-}
-
 static void print_json(const struct sym_report *r, const char *path)
 {
 	json_t *damages = json_array();
@@ -202,12 +197,8 @@ static void print_json(const struct sym_report *r, const char *path)
 	json_decref(o);
 }
 
-void sym_report_print(const struct sym_report *r, const char *path, bool json)
+static void print_text(const struct sym_report *r, const char *path)
 {
-	if (json) {
-		print_json(r, path);
-		return;
-	}
 	for (size_t i = 0; i < r->count; i++) {
 		print_visible(stdout, path);
 		printf(":%" PRIu64 ": %s: %s\n", r->items[i].number, r->items[i].reason, r->items[i].text);
@@ -224,4 +215,19 @@ void sym_report_print(const struct sym_report *r, const char *path, bool json)
 	printf(": symbol file, %" PRIu64 " FUNC, %" PRIu64 " PUBLIC, %" PRIu64 " lines, %" PRIu64 " INLINE; %" PRIu64
 	       " damaged\n",
 	        r->funcs, r->publics, r->lines, r->inlines, r->damaged);
+}
+
+enum err check_sym(const char *path, bool json, bool *sound, struct error *e)
+{
+	struct sym_report report = {0};
+	struct checker c = {.report = &report, .index = symindex_new((struct str){"", 0}), .line = malloc(LINE_ROOM)};
+	enum err err = c.index && c.line ? conclude(&c, input_read(path, take_block, &c, e), e) : no_memory(e);
+	*sound = !report.damaged && !report.problem[0];
+	if (!err)
+		(json ? print_json : print_text)(&report, path);
+	symindex_free(c.index);
+	symrecords_release(&c.records);
+	free(c.line);
+	free(report.items);
+	return err;
 }

@@ -84,6 +84,21 @@ enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t 
 	return err;
 }
 
+static enum err feed_reader(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return symbfile_reader_feed(arg, data, len, e);
+}
+
+enum err input_symbfile(const char *path, const struct symbfile_sink *sink, struct error *e)
+{
+	struct symbfile_reader *reader = symbfile_reader_new(sink);
+	enum err err = reader ? input_read(path, feed_reader, reader, e) : no_memory(e);
+	if (!err)
+		err = symbfile_reader_finish(reader, e);
+	symbfile_reader_free(reader);
+	return err;
+}
+
 /* ---- what it is ---- */
 
 struct head {

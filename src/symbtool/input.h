@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "symbfile/symbfile.h"
 
 enum input_kind { INPUT_ELF, INPUT_SYMBFILE, INPUT_OTHER };
 
@@ -18,5 +19,7 @@ enum err input_kind_of(const char *path, enum input_kind *kind, struct error *e)
 /* Passes all bytes to take, whose failure ends the reading. ERR_IO, ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e),
         void *arg, struct error *e);
+/* Passes the records of a symbfile to sink. The same, and ERR_CORRUPT of symbfile_reader_feed. */
+enum err input_symbfile(const char *path, const struct symbfile_sink *sink, struct error *e);
 
 #endif

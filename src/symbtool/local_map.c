@@ -18,22 +18,10 @@ static enum err name_file(struct error *e, const char *path)
 	return error_set(e, copy.code, "%.120s: %s", path, copy.text);
 }
 
-static enum err feed_symbfile(void *arg, const uint8_t *data, size_t len, struct error *e)
-{
-	return symbfile_reader_feed(arg, data, len, e);
-}
-
 static enum err add_symbfile(struct symbfile_map *map, const char *path, struct error *e)
 {
 	struct symbfile_sink sink = symbfile_map_sink(map);
-	struct symbfile_reader *reader = symbfile_reader_new(&sink);
-	if (!reader)
-		return no_memory(e);
-	enum err err = input_read(path, feed_symbfile, reader, e);
-	if (!err)
-		err = symbfile_reader_finish(reader, e);
-	symbfile_reader_free(reader);
-	return err ? name_file(e, path) : ERR_OK;
+	return input_symbfile(path, &sink, e) ? name_file(e, path) : ERR_OK;
 }
 
 /* Passes records into the map, counting them for the progress line. */

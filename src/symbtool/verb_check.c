@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "symbfile/symbfile.h"
 #include "symbtool/check_sym.h"
 #include "symbtool/file_kind.h"
 #include "symbtool/input.h"
@@ -23,8 +22,7 @@ static const char usage[] =
         "anything is wrong.\n";
 
 struct symbfile_counts {
-	uint64_t ranges, pads, lines, frames, bytes;
-	struct symbfile_reader *reader;
+	uint64_t ranges, pads, lines, frames;
 };
 
 static enum err count_range(void *arg, const struct symbfile_range *r, struct error *e)
@@ -43,13 +41,6 @@ static enum err count_pad(void *arg, const struct symbfile_pad *p, struct error 
 	c->pads++;
 	c->frames += p->count;
 	return ERR_OK;
-}
-
-static enum err feed_checker(void *arg, const uint8_t *data, size_t len, struct error *e)
-{
-	struct symbfile_counts *c = arg;
-	c->bytes += len;
-	return symbfile_reader_feed(c->reader, data, len, e);
 }
 
 static void print_symbfile(const char *path, const struct symbfile_counts *c, const char *problem, bool json)
@@ -75,30 +66,12 @@ static enum err check_symbfile(const char *path, bool json, bool *sound, struct 
 {
 	struct symbfile_counts c = {0};
 	struct symbfile_sink sink = {count_range, count_pad, &c};
-	c.reader = symbfile_reader_new(&sink);
-	if (!c.reader)
-		return no_memory(e);
-	enum err err = input_read(path, feed_checker, &c, e);
-	if (!err)
-		err = symbfile_reader_finish(c.reader, e);
-	symbfile_reader_free(c.reader);
+	enum err err = input_symbfile(path, &sink, e);
 	*sound = !err;
 	if (err && err != ERR_CORRUPT)
 		return err;
 	print_symbfile(path, &c, err ? e->text : NULL, json);
 	return ERR_OK;
-}
-
-static enum err check_other(const char *path, bool json, bool *sound, struct error *e)
-{
-	struct sym_report report;
-	enum err err = check_sym(path, &report, e);
-	if (!err) {
-		*sound = sym_report_is_sound(&report);
-		sym_report_print(&report, path, json);
-	}
-	sym_report_release(&report);
-	return err;
 }
 
 /* A file that starts with neither a MODULE line nor text is more likely a broken symbfile. */
@@ -119,7 +92,7 @@ static bool check_file(void *arg, const char *path, bool json, struct error *e)
 		return false;
 	if (file_kind_check(path, TAKES_SYMBFILE | TAKES_SYM | TAKES_LINES, e))
 		return false;
-	if ((is_symbfile(path, kind) ? check_symbfile : check_other)(path, json, &sound, e))
+	if ((is_symbfile(path, kind) ? check_symbfile : check_sym)(path, json, &sound, e))
 		return false;
 	e->text[0] = 0;
 	return sound;

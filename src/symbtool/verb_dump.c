@@ -86,26 +86,12 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 	return end_record(d, e);
 }
 
-static enum err feed_reader(void *arg, const uint8_t *data, size_t len, struct error *e)
-{
-	return symbfile_reader_feed(arg, data, len, e);
-}
-
 static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 {
 	struct dump *d = arg;
 	d->json = json;
 	struct symbfile_sink sink = {take_range, take_pad, d};
-	struct symbfile_reader *reader = symbfile_reader_new(&sink);
-	if (!reader) {
-		no_memory(e);
-		return false;
-	}
-	enum err err = input_read(path, feed_reader, reader, e);
-	if (!err)
-		err = symbfile_reader_finish(reader, e);
-	symbfile_reader_free(reader);
-	return !file_kind_explain(path, TAKES_SYMBFILE, err, e);
+	return !file_kind_explain(path, TAKES_SYMBFILE, input_symbfile(path, &sink, e), e);
 }
 
 static int run_dump(const struct verb *v, int argc, char **argv)
