@@ -163,7 +163,7 @@ static enum err send_v5(
 	struct server_connection *c = connection_new(s);
 	reply->max = SERVER_REPLY_MAX;
 	struct server_request request = {
-	        .path = "/symbolicate/v5", .headers = headers, .post = true, .data = body->data, .len = body->len};
+	        .path = "/symbolicate/v5", .headers = headers, .data = body->data, .len = body->len};
 	enum err err = c ? connection_send(c, &request, reply, e) : no_memory(e);
 	connection_free(c);
 	return err;

@@ -7,6 +7,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static enum err make_header(char **header, const char *key, struct error *e)
 	return no_memory(e);
 }
 
-static enum err find_key(char key[KEY_MAX], char *given, const char *file, struct error *e)
+static enum err find_key(char key[KEY_MAX], const char *given, const char *file, struct error *e)
 {
 	const char *environment = getenv("SYMBTOOL_API_KEY");
 	key[0] = 0;
@@ -67,17 +68,18 @@ static enum err find_key(char key[KEY_MAX], char *given, const char *file, struc
 		return error_set(e, ERR_CONFIG, "the API key is too long");
 	strcpy(key, text);
 	if (given)
-		memset(given, '*', strlen(given));
+		memset((char *)(uintptr_t)given, '*', strlen(given)); /* argv is ours to write */
 	return ERR_OK;
 }
 
-enum err api_key_header(char **header, char *given, const char *file, struct error *e)
+enum err api_key_header(char **header, const char *given, const char *file, struct error *e)
 {
 	char key[KEY_MAX];
 	*header = NULL;
 	enum err err = find_key(key, given, file, e);
-	if (!err && key[0])
-		err = make_header(header, key, e);
+	if (!err)
+		err = key[0] ? make_header(header, key, e)
+		             : error_set(e, ERR_CONFIG, "no API key: --api-key-file, --api-key or SYMBTOOL_API_KEY");
 	OPENSSL_cleanse(key, sizeof key);
 	return err;
 }

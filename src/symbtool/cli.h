@@ -94,8 +94,8 @@ void complain(const char *place, const char *format, ...) __attribute__((format(
 /* The same for wrong usage, with a hint at --help. Returns EXIT_USAGE. */
 int complain_usage(const struct verb *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* 0x and hex digits, or decimal digits; with hex, digits without 0x are hex too. Without, what looks like hex digits is refused: with letters, or
- * with zeros in front, as addr2line and perf write addresses. ERR_BAD_REQUEST. */
+/* 0x and hex digits, or decimal digits; with hex, digits without 0x are hex too. Without, what looks like hex digits is
+ * refused: with letters, or with zeros in front, as addr2line and perf write addresses. ERR_BAD_REQUEST. */
 enum err read_address(const char *text, bool hex, uint64_t *address, struct error *e);
 
 /* Runs a verb whose only option is --json, on one file after the other. `one` returns whether the file is fine, and

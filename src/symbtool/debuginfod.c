@@ -23,12 +23,6 @@ static volatile sig_atomic_t interrupted; /* the signal, 0: none */
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
-void debuginfod_use(const char *urls)
-{
-	if (urls)
-		setenv(DEBUGINFOD_URLS_ENV_VAR, urls, 1);
-}
-
 bool debuginfod_wanted(void)
 {
 	const char *urls = getenv(DEBUGINFOD_URLS_ENV_VAR);
@@ -203,8 +197,10 @@ static enum err fetch_debug(
 	return debuginfod_fetch(DEBUGINFOD_DEBUG, id, len, found, e);
 }
 
-void debuginfod_serve(struct extract_options *options)
+void debuginfod_serve(struct extract_options *options, const char *urls)
 {
+	if (urls)
+		setenv(DEBUGINFOD_URLS_ENV_VAR, urls, 1);
 	if (debuginfod_wanted())
 		options->fetch = fetch_debug;
 }

@@ -14,9 +14,6 @@
 
 enum debuginfod_kind { DEBUGINFOD_DEBUG, DEBUGINFOD_EXECUTABLE };
 
-/* Call before threads are started. urls, separated by blanks, come before those of the environment; NULL: only these.
- */
-void debuginfod_use(const char *urls);
 /* Whether there are servers to ask. */
 bool debuginfod_wanted(void);
 /* Fetches the file with this build id and returns its path. Shows progress on a terminal. An interrupt (SIGINT,
@@ -24,7 +21,8 @@ bool debuginfod_wanted(void);
  * ERR_CORRUPT: it is another file, which was removed from the cache. */
 enum err debuginfod_fetch(
         enum debuginfod_kind kind, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
-/* Lets extraction fetch debug files if there are servers to ask. */
-void debuginfod_serve(struct extract_options *options);
+/* Lets extraction fetch debug files if there are servers to ask: urls, separated by blanks; NULL: those of the
+ * environment. Call before threads are started. */
+void debuginfod_serve(struct extract_options *options, const char *urls);
 
 #endif

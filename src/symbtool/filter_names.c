@@ -465,7 +465,6 @@ static enum err ask_once(struct filter_names *n, struct questions *all, struct e
 	enum err err = write_request(n, all, &body, e);
 	struct server_request request = {.path = "/symbolicate/v5",
 	        .headers = "Content-Type: application/json\nDebug: 1\n",
-	        .post = true,
 	        .data = body.data,
 	        .len = body.len};
 	if (!err)

@@ -51,7 +51,7 @@ static enum err send(
 	bucket_object_path(object, name, id);
 	if (asprintf(&path, "/api/sym/%s%s", p->to_try ? BUCKET_TRY "/" : "", object) < 0)
 		return no_memory(e);
-	struct server_request request = {.path = path, .put = true, .data = data, .len = len};
+	struct server_request request = {.path = path, .method = "PUT", .data = data, .len = len};
 	buffer_init(&reply, REPLY_MAX);
 	enum err err = connection_send(p->connection, &request, &reply, e);
 	buffer_release(&reply);

@@ -35,8 +35,7 @@ struct server_connection {
 	/* of the current request */
 	const struct server_request *request;
 	struct buffer *body;
-	uint64_t read; /* bytes of the body that curl has taken */
-	int64_t told;  /* bytes already reported to request->sent */
+	int64_t told; /* bytes already reported to its progress */
 };
 
 /* Hides user and password, which may contain any character. */
@@ -73,30 +72,10 @@ static size_t on_body(char *data, size_t size, size_t len, void *arg)
 	return buffer_append(c->body, data, len) ? len : CURL_WRITEFUNC_ERROR;
 }
 
-static size_t on_read(char *out, size_t size, size_t count, void *arg)
-{
-	struct server_connection *c = arg;
-	const struct server_request *q = c->request;
-	size_t room = size * count, left = (size_t)(q->len - c->read);
-	size_t want = room < left ? room : left;
-	memcpy(out, (const char *)q->data + c->read, want);
-	c->read += want;
-	return want;
-}
-
-static int on_seek(void *arg, curl_off_t offset, int origin)
-{
-	struct server_connection *c = arg;
-	if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > c->request->len)
-		return CURL_SEEKFUNC_CANTSEEK;
-	c->read = (uint64_t)offset;
-	return CURL_SEEKFUNC_OK;
-}
-
 static void tell_sent(struct server_connection *c, int64_t now)
 {
-	if (c->request->sent && now != c->told)
-		c->request->sent(c->request->arg, now - c->told);
+	if (c->request->progress && now != c->told)
+		progress_add(c->request->progress, now - c->told);
 	c->told = now;
 }
 
@@ -124,8 +103,6 @@ static bool set_up(struct server_connection *c)
 	       !curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, (long)STALL_TIMEOUT) &&
 	       !curl_easy_setopt(h, CURLOPT_ERRORBUFFER, c->problem) &&
 	       !curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body) && !curl_easy_setopt(h, CURLOPT_WRITEDATA, c) &&
-	       !curl_easy_setopt(h, CURLOPT_READFUNCTION, on_read) && !curl_easy_setopt(h, CURLOPT_READDATA, c) &&
-	       !curl_easy_setopt(h, CURLOPT_SEEKFUNCTION, on_seek) && !curl_easy_setopt(h, CURLOPT_SEEKDATA, c) &&
 	       !curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L) &&
 	       !curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress) &&
 	       !curl_easy_setopt(h, CURLOPT_XFERINFODATA, c) &&
@@ -208,19 +185,17 @@ static CURLcode perform(struct server_connection *c, const char *url, struct cur
 {
 	CURL *h = c->easy;
 	const struct server_request *q = c->request;
-	bool has_body = q->post || q->put;
 	CURLcode code = curl_easy_setopt(h, CURLOPT_URL, url);
 	if (!code)
 		code = curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
 	if (!code)
 		code = curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
-	if (!code)
-		code = curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, q->remove ? "DELETE" : q->put ? "PUT" : NULL);
-	if (!code && has_body)
-		code = curl_easy_setopt(h, CURLOPT_POST, 1L);
-	if (!code && has_body)
+	if (!code && q->data)
 		code = curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->len);
-	c->read = 0;
+	if (!code && q->data)
+		code = curl_easy_setopt(h, CURLOPT_POSTFIELDS, q->data);
+	if (!code)
+		code = curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, q->method);
 	c->problem[0] = 0;
 	buffer_reset(c->body);
 	return code ? code : curl_easy_perform(h);
@@ -257,8 +232,8 @@ static enum err status_error(long status)
 static bool is_hopeless(CURLcode code)
 {
 	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
-	       code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_READ_ERROR ||
-	       code == CURLE_ABORTED_BY_CALLBACK || code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR;
+	       code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_ABORTED_BY_CALLBACK ||
+	       code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR;
 }
 
 /* A server may reply before it has read everything, so a status counts more than curl's result. */

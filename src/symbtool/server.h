@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "symbtool/progress.h"
 
 enum { SERVER_REPLY_MAX = 300 << 20 }; /* bytes of a reply with names; servers stop before */
 
@@ -34,13 +35,10 @@ void connection_free(struct server_connection *c);
 struct server_request {
 	const char *path;    /* added to the URL */
 	const char *headers; /* lines, each ended by a line feed; NULL: none */
-	bool post;           /* otherwise GET, or DELETE, which have no body */
-	bool put;            /* PUT, with a body */
-	bool remove;         /* DELETE */
-	const void *data;    /* the body, of len bytes */
+	const char *method;  /* NULL: POST if there is a body, else GET */
+	const void *data;    /* the body, of len bytes; NULL: none */
 	uint64_t len;
-	void (*sent)(void *arg, int64_t n); /* this many more bytes, or fewer if it starts again. May be NULL */
-	void *arg;
+	struct progress *progress; /* of the bytes sent; NULL: nobody looks */
 };
 
 /* Puts the body of a reply with status 200 into the caller's buffer. Anything else is a failure, whose text names the

@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 #include "base/gzip.h"
-#include "symbtool/progress.h"
 
-enum { PARALLEL_MAX = 64, REPLY_MAX = 16 << 20, HEADERS_MAX = 1 << 20 };
+enum { REPLY_MAX = 16 << 20, HEADERS_MAX = 1 << 20 };
 
 /* A part to send. */
 struct job {
@@ -131,11 +130,6 @@ static enum err ask_what_is_there(struct server_connection *c, const struct cut 
 
 /* ---- sending ---- */
 
-static void on_sent(void *arg, int64_t n)
-{
-	progress_add(arg, n);
-}
-
 static enum err add_bytes(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	return gzip_add(arg, data, len) ? ERR_OK : no_memory(e);
@@ -192,11 +186,9 @@ static enum err send_part(
 	print_headers(&headers, u, job);
 	struct server_request request = {.path = path,
 	        .headers = (const char *)headers.data,
-	        .post = true,
 	        .data = data,
 	        .len = *len,
-	        .sent = on_sent,
-	        .arg = &u->progress};
+	        .progress = &u->progress};
 	err = headers.failed ? no_memory(e) : connection_send(c, &request, &body, e);
 	buffer_release(&headers);
 	buffer_release(&body);
@@ -235,18 +227,15 @@ static void *send_parts(void *arg)
 	return NULL;
 }
 
-/* The calling thread is one of them. */
-static void run_threads(struct upload *u, unsigned parallel)
+void send_in_parallel(void *(*send)(void *arg), void *arg, size_t wanted)
 {
 	pthread_t threads[PARALLEL_MAX];
-	unsigned started = 0, wanted = parallel < PARALLEL_MAX ? parallel : PARALLEL_MAX;
-	unsigned left = u->count - atomic_load(&u->next);
-	if (wanted > left)
-		wanted = left;
-	while (started + 1 < wanted && pthread_create(&threads[started], NULL, send_parts, u) == 0)
+	size_t started = 0;
+	while (started + 1 < wanted && started < PARALLEL_MAX &&
+	        pthread_create(&threads[started], NULL, send, arg) == 0)
 		started++;
-	send_parts(u);
-	for (unsigned i = 0; i < started; i++)
+	send(arg);
+	for (size_t i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
 }
 
@@ -287,14 +276,14 @@ static unsigned put_last_ones_last(struct upload *u)
 /* A set is complete with its last part, so that one comes when all others are there. */
 static void send_all(struct upload *u, unsigned parallel)
 {
-	unsigned all = u->count;
-	u->count = put_last_ones_last(u);
-	if (u->count)
-		run_threads(u, parallel);
-	atomic_store(&u->next, u->count);
+	unsigned all = u->count, others = put_last_ones_last(u);
+	u->count = others;
+	if (others)
+		send_in_parallel(send_parts, u, others < parallel ? others : parallel);
+	atomic_store(&u->next, others);
 	u->count = all;
 	if (!u->err)
-		run_threads(u, parallel);
+		send_in_parallel(send_parts, u, all - others < parallel ? all - others : parallel);
 }
 
 static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct error *e)

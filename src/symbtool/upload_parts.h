@@ -6,6 +6,11 @@
 #include "symbtool/cut.h"
 #include "symbtool/server.h"
 
+enum { PARALLEL_MAX = 64 };
+/* Calls send(arg) in as many threads, at most PARALLEL_MAX; the calling one is one of them. Fewer, if they cannot be
+ * started. */
+void send_in_parallel(void *(*send)(void *arg), void *arg, size_t wanted);
+
 struct upload_counts {
 	unsigned parts[SYMBFILE_KINDS]; /* that there are */
 	unsigned sent, there;           /* there: already on the server */

@@ -158,8 +158,7 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	if (x.cut.extract.debug_file && operands.count > 1)
 		return complain_usage(v, "--debug-file takes a single executable");
 	x.cut.extract.threads = (unsigned)x.threads;
-	debuginfod_use(x.debuginfod);
-	debuginfod_serve(&x.cut.extract);
+	debuginfod_serve(&x.cut.extract, x.debuginfod);
 	debug_dir_serve(&x.cut.extract);
 	code = EXIT_DONE;
 	for (size_t i = 0; i < operands.count; i++) {

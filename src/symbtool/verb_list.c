@@ -26,7 +26,7 @@ static const char remove_usage[] =
         "\n"
         "Removes all uploads of the executables with these IDs, or only one set. The key needs the right \"remove\".\n";
 
-enum { PAGE = 200 };
+enum { PAGE = 200, PATH_BYTES = 4096 };
 
 struct asking {
 	struct server server;
@@ -38,19 +38,26 @@ struct asking {
 
 /* ---- requests ---- */
 
-/* NULL on failure. */
-static json_t *ask(struct asking *a, const char *path, bool remove, struct error *e)
+/* Releases the path. NULL on failure. */
+static json_t *ask(struct asking *a, const char *method, struct buffer *path, struct error *e)
 {
-	return connection_ask(a->connection, &(struct server_request){.path = path, .remove = remove}, e);
+	json_t *root = NULL;
+	if (buffer_append(path, "", 1))
+		root = connection_ask(
+		        a->connection, &(struct server_request){.path = (const char *)path->data, .method = method}, e);
+	else
+		no_memory(e);
+	buffer_release(path);
+	return root;
 }
 
-/* Appends a text to a path, percent-encoded. False if out of memory. */
-static bool add_escaped(struct buffer *path, const char *before, const char *text)
+/* Appends a text to a path, percent-encoded. */
+static void add_escaped(struct buffer *path, const char *before, const char *text)
 {
 	char *escaped = curl_easy_escape(NULL, text, 0);
-	bool ok = escaped && buffer_printf(path, "%s%s", before, escaped);
+	buffer_printf(path, "%s%s", before, escaped ? escaped : "");
+	path->failed = path->failed || !escaped;
 	curl_free(escaped);
-	return ok;
 }
 
 /* ---- list ---- */
@@ -82,13 +89,9 @@ static void print_set(const struct asking *a, const char *file_id, json_t *set)
 static enum err list_one(struct asking *a, const char *id, struct error *e)
 {
 	struct buffer path;
-	buffer_init(&path, 4096);
-	json_t *root = NULL;
-	if (add_escaped(&path, "/api/symbols/", id) && buffer_append(&path, "", 1))
-		root = ask(a, (const char *)path.data, false, e);
-	else
-		no_memory(e);
-	buffer_release(&path);
+	buffer_init(&path, PATH_BYTES);
+	add_escaped(&path, "/api/symbols/", id);
+	json_t *root = ask(a, NULL, &path, e);
 	if (!root)
 		return e->code;
 	json_t *sets = json_object_get(root, "sets");
@@ -100,29 +103,20 @@ static enum err list_one(struct asking *a, const char *id, struct error *e)
 	return err;
 }
 
-/* The text of a path; the caller frees it. NULL if out of memory. */
-static char *page_path(const struct asking *a, uint64_t limit, const char *after)
-{
-	struct buffer path;
-	buffer_init(&path, 4096);
-	buffer_printf(&path, "/api/symbols?sort=%s&limit=%" PRIu64, a->by_size ? "size" : "newest", limit);
-	bool ok = (!a->uploader || add_escaped(&path, "&uploader=", a->uploader)) &&
-	          (!*after || add_escaped(&path, "&after=", after)) && buffer_append(&path, "", 1);
-	char *text = ok ? strdup((const char *)path.data) : NULL;
-	buffer_release(&path);
-	return text;
-}
-
 static enum err list_all(struct asking *a, struct error *e)
 {
 	char after[512] = "";
 	uint64_t left = a->limit;
 	do {
-		char *path = page_path(a, left < PAGE ? left : PAGE, after);
-		json_t *root = path ? ask(a, path, false, e) : NULL;
-		if (!path)
-			no_memory(e);
-		free(path);
+		struct buffer path;
+		buffer_init(&path, PATH_BYTES);
+		buffer_printf(&path, "/api/symbols?sort=%s&limit=%" PRIu64, a->by_size ? "size" : "newest",
+		        left < PAGE ? left : PAGE);
+		if (a->uploader)
+			add_escaped(&path, "&uploader=", a->uploader);
+		if (*after)
+			add_escaped(&path, "&after=", after);
+		json_t *root = ask(a, NULL, &path, e);
 		if (!root)
 			return e->code;
 		json_t *sets = json_object_get(root, "sets");
@@ -140,13 +134,11 @@ static enum err list_all(struct asking *a, struct error *e)
 static enum err remove_one(struct asking *a, const char *id, struct error *e)
 {
 	struct buffer path;
-	buffer_init(&path, 4096);
-	bool ok = add_escaped(&path, "/api/symbols/", id) && (!a->set || add_escaped(&path, "/", a->set)) &&
-	          buffer_append(&path, "", 1);
-	json_t *root = ok ? ask(a, (const char *)path.data, true, e) : NULL;
-	if (!ok)
-		no_memory(e);
-	buffer_release(&path);
+	buffer_init(&path, PATH_BYTES);
+	add_escaped(&path, "/api/symbols/", id);
+	if (a->set)
+		add_escaped(&path, "/", a->set);
+	json_t *root = ask(a, "DELETE", &path, e);
 	if (!root)
 		return e->code;
 	if (a->json) {
@@ -166,11 +158,8 @@ static enum err remove_one(struct asking *a, const char *id, struct error *e)
 static enum err connect_to(struct asking *a, char **header, struct error *e)
 {
 	enum err err = server_check(&a->server, e);
-	/* We own the argument's memory: api_key_header wipes it. */
 	if (!err)
-		err = api_key_header(header, (char *)(uintptr_t)a->key, a->key_file, e);
-	if (!err && !*header)
-		err = error_set(e, ERR_CONFIG, "no API key: --api-key-file, --api-key or SYMBTOOL_API_KEY");
+		err = api_key_header(header, a->key, a->key_file, e);
 	a->server.authorization = *header;
 	a->server.retry_time = (int64_t)a->retry_time * SECOND;
 	if (!err && !(a->connection = connection_new(&a->server)))

@@ -26,8 +26,6 @@ static const char usage[] =
         "Extracts the symbols of executables and uploads them. What the server already has is not sent again.\n"
         "Breakpad symbol files (.sym, .sym.gz, .sym.zst), and ZIPs of them, are uploaded as they are.\n";
 
-enum { PARALLEL_MAX = 64 };
-
 struct push {
 	struct cut_options cut;
 	struct server server;
@@ -133,20 +131,13 @@ static void *push_syms(void *arg)
 	return NULL;
 }
 
-/* Several at a time; the calling thread is one of those that send. */
 static void push_all_syms(struct push *p)
 {
-	pthread_t threads[PARALLEL_MAX];
-	size_t count = 0, started = 0;
+	size_t count = 0;
 	for (size_t i = 0; i < p->files.count; i++)
 		count += p->files.items[i].sym;
-	size_t wanted = count < p->parallel ? count : (size_t)p->parallel;
-	while (started + 1 < wanted && pthread_create(&threads[started], NULL, push_syms, p) == 0)
-		started++;
 	if (count)
-		push_syms(p);
-	for (size_t i = 0; i < started; i++)
-		pthread_join(threads[i], NULL);
+		send_in_parallel(push_syms, p, count < p->parallel ? count : (size_t)p->parallel);
 }
 
 static void push_one(struct push *p, const struct executable *file)
@@ -209,16 +200,12 @@ static int push_all(struct push *p, const struct operands *operands)
 static enum err prepare(struct push *p, char **header, struct error *e)
 {
 	enum err err = server_check(&p->server, e);
-	/* We own the argument's memory: api_key_header wipes it. */
 	if (!err)
-		err = api_key_header(header, (char *)(uintptr_t)p->key, p->key_file, e);
-	if (!err && !*header)
-		err = error_set(e, ERR_CONFIG, "no API key: --api-key-file, --api-key or SYMBTOOL_API_KEY");
+		err = api_key_header(header, p->key, p->key_file, e);
 	p->server.authorization = *header;
 	p->server.retry_time = (int64_t)p->retry_time * SECOND;
 	p->cut.extract.threads = (unsigned)p->threads;
-	debuginfod_use(p->debuginfod);
-	debuginfod_serve(&p->cut.extract);
+	debuginfod_serve(&p->cut.extract, p->debuginfod);
 	debug_dir_serve(&p->cut.extract);
 	return err;
 }

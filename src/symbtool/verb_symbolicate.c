@@ -443,8 +443,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
-	debuginfod_use(s->debuginfod);
-	debuginfod_serve(&s->extract);
+	debuginfod_serve(&s->extract, s->debuginfod);
 	debug_dir_serve(&s->extract);
 	if (s->filter)
 		return run_filter(v, s, &operands);
