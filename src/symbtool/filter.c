@@ -126,8 +126,7 @@ static void print_lacking(const struct filter *f)
 	const char *p = (const char *)f->lacking.data;
 	for (unsigned i = 0; i < f->lacking_count && i < NAMES_MAX; i++, p += strlen(p) + 1) {
 		fputs(i ? ", " : " (", stderr);
-		for (const char *c = p; *c; c++)
-			fputc((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c, stderr);
+		print_visible(stderr, p);
 	}
 	fputs(f->lacking_count > NAMES_MAX ? ", ...)" : f->lacking_count ? ")" : "", stderr);
 }
@@ -323,7 +322,6 @@ static enum err copy_input(struct filter *f, int fd, const char *name, struct er
 
 static enum err copy_file(struct filter *f, const char *path, struct error *e)
 {
-	struct stat st;
 	struct error why;
 	bool standard = strcmp(path, "-") == 0;
 	if (!standard && file_kind_check(path, TAKES_TEXT, &why)) {
@@ -331,18 +329,14 @@ static enum err copy_file(struct filter *f, const char *path, struct error *e)
 		return ERR_IO;
 	}
 	int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-		errno = EISDIR;
-	else if (fd >= 0) {
-		enum err err = copy_input(f, fd, standard ? "standard input" : path, e);
-		if (!standard)
-			close(fd);
-		return err;
+	if (fd < 0) {
+		complain(path, "%s", strerror(errno));
+		return ERR_IO;
 	}
-	complain(path, "%s", strerror(errno));
-	if (fd >= 0 && !standard)
+	enum err err = copy_input(f, fd, standard ? "standard input" : path, e);
+	if (!standard)
 		close(fd);
-	return ERR_IO;
+	return err;
 }
 
 /* ---- what the user knows ---- */

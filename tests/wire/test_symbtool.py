@@ -791,6 +791,9 @@ def test_control_characters_of_names_are_not_printed(tmp_path):
         text = printed(*words)
         assert r"]0;title\u0007" in text and not CONTROL.search(text), text
     assert not CONTROL.search(printed("dump", tmp_path / "no\x1b[31mfile", code=1))
+    text = "#0 0x10 in f (/nowhere/a\x9b31mb.so+0x10) (BuildId: 0123456789abcdef)\n"
+    told = run("symbolicate", "--filter", stdin=text).stderr
+    assert r"(a\u009b31mb.so)" in told and not CONTROL.search(told)
 
 
 def test_names_that_are_no_text_are_repaired_in_json(one, tmp_path):
