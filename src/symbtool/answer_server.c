@@ -42,7 +42,6 @@ static enum err read_file(struct server_module *m, const char *path, int fd, str
 	struct ids own = {.image_base = 0};
 	struct error not_elf;
 	char hex[FILE_ID_HEX + 1];
-	const char *slash = strrchr(path, '/');
 	enum err err = file_id_of_fd(&id, fd, e);
 	if (err)
 		return err;
@@ -51,7 +50,7 @@ static enum err read_file(struct server_module *m, const char *path, int fd, str
 	m->by = own.build_id.len ? ID_UNTRIED : ID_GIVEN;
 	m->build_id = own.build_id;
 	m->image_base = own.image_base;
-	m->name = strdup(slash ? slash + 1 : path);
+	m->name = strdup(basename(path));
 	m->id = strdup(hex);
 	return ERR_OK;
 }

@@ -70,8 +70,7 @@ static enum err read_prefix(
 	return err;
 }
 
-/* A frame of this module, unless it names another. */
-static enum err add_text(struct question *q, uint32_t module, const char *text, struct error *e)
+enum err question_frame(struct question *q, uint32_t module, const char *text, struct error *e)
 {
 	uint64_t address, start = 0;
 	const char *plus = strrchr(text, '+'), *digits = plus ? plus + 1 : text;
@@ -88,11 +87,6 @@ static enum err add_text(struct question *q, uint32_t module, const char *text, 
 	if (!q->hex && strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 17)
 		as_hex = strtoull(digits, NULL, 16);
 	return add_frame(q, module, start + address, as_hex != address ? start + as_hex : 0, e);
-}
-
-enum err question_frame(struct question *q, const char *text, struct error *e)
-{
-	return add_text(q, 0, text, e);
 }
 
 enum err question_end_stack(struct question *q, struct error *e)
@@ -154,7 +148,7 @@ enum err question_line(struct question *q, char *line, struct error *e)
 		word = next_word(&line);
 	}
 	for (; word && !err; word = next_word(&line))
-		err = add_text(q, module, word, e);
+		err = question_frame(q, module, word, e);
 	if (err)
 		q->count = count;
 	return err ? err : question_end_stack(q, e);

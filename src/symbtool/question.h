@@ -40,9 +40,9 @@ struct question {
 void question_release(struct question *q);
 /* The number of a module, which is added if it is new. ERR_NO_MEMORY, ERR_TOO_LARGE. */
 enum err question_module(struct question *q, const char *name, uint32_t *number, struct error *e);
-/* Adds a frame to the current stack: ADDRESS, of module 0, FUNCTION+ADDRESS of it, or MODULE+ADDRESS. ERR_BAD_REQUEST
- * as well. */
-enum err question_frame(struct question *q, const char *text, struct error *e);
+/* Adds a frame to the current stack: ADDRESS, of this module, FUNCTION+ADDRESS of module 0, or MODULE+ADDRESS.
+ * ERR_BAD_REQUEST as well. */
+enum err question_frame(struct question *q, uint32_t module, const char *text, struct error *e);
 /* Ends the stack; an empty one is ignored. */
 enum err question_end_stack(struct question *q, struct error *e);
 /* Adds a stack, whose frames are separated by blanks. The first word may be the module of those that follow, behind

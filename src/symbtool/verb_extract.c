@@ -77,13 +77,12 @@ static enum err write_kind(
         const struct extract *x, const struct cut *c, const char *path, unsigned kind, struct error *e)
 {
 	char out[PATH_MAX], id[FILE_ID_HEX + 1];
-	const char *slash = strrchr(path, '/');
 	const struct spool *s = &c->kinds[kind];
 	enum err err = ERR_OK;
 	file_id_hex(id, &c->id);
 	for (size_t i = 0; i < s->count && !err; i++) {
-		int n = snprintf(out, sizeof out, "%s/%s-%s.%s.%zu-of-%zu.symbfile", x->output,
-		        slash ? slash + 1 : path, id, symbfile_kind_names[kind], i, s->count);
+		int n = snprintf(out, sizeof out, "%s/%s-%s.%s.%zu-of-%zu.symbfile", x->output, basename(path), id,
+		        symbfile_kind_names[kind], i, s->count);
 		err = n < (int)sizeof out ? write_part(s, i, out, e) : error_set(e, ERR_IO, "the path is too long");
 		if (!err && !x->json) {
 			print_visible(stdout, out);

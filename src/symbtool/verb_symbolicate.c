@@ -54,11 +54,6 @@ enum {
 	HEX_TRIED = 64, /* addresses of a batch that are tried as hex when they say nothing as decimal */
 };
 
-struct local_module {
-	unsigned reads; /* 1: for some addresses; 2: whole */
-	bool failed;
-};
-
 struct symbolicate {
 	struct question q;
 	struct server server;
@@ -72,9 +67,9 @@ struct symbolicate {
 	const char *debuginfod; /* URLs */
 	/* for modules that are read here */
 	struct offmap **maps;
-	struct local_module *local;
+	uint8_t *reads; /* of each: 1: for some addresses; 2: whole, or it cannot be read */
 	size_t map_count;
-	uint32_t map_cap, local_cap;
+	uint32_t map_cap, reads_cap;
 	struct server_modules server_modules;
 	struct buffer reply;
 	struct answer_tally tally;
@@ -104,11 +99,10 @@ static void complain_of_module(const struct symbolicate *s, size_t module, const
  * part; if more come later, all of it. */
 static enum err read_module(struct symbolicate *s, size_t module, uint64_t *asked, size_t count, struct error *e)
 {
-	struct local_module *m = &s->local[module];
 	struct extract_options extract = s->extract;
-	if (!count || m->failed || m->reads == 2)
+	if (!count || s->reads[module] == 2)
 		return ERR_OK;
-	if (m->reads++ == 0) {
+	if (s->reads[module]++ == 0) {
 		qsort(asked, count, sizeof *asked, compare_addresses);
 		extract.asked = asked;
 		extract.asked_count = count;
@@ -118,11 +112,12 @@ static enum err read_module(struct symbolicate *s, size_t module, uint64_t *aske
 	bool together = module == 0 && s->file_count > 1;
 	enum err err = local_map_new(together ? s->files : &s->q.modules[module], together ? s->file_count : 1,
 	        &extract, &s->maps[module], e);
-	m->failed = err;
-	s->lacking = s->lacking || err;
-	if (err && err != ERR_NO_MEMORY)
-		complain_of_module(s, module, e);
-	return err == ERR_NO_MEMORY ? err : ERR_OK;
+	if (!err || err == ERR_NO_MEMORY)
+		return err;
+	s->reads[module] = 2;
+	s->lacking = true;
+	complain_of_module(s, module, e);
+	return ERR_OK;
 }
 
 static enum err read_modules(struct symbolicate *s, struct error *e)
@@ -144,11 +139,11 @@ static enum err read_modules(struct symbolicate *s, struct error *e)
 static enum err read_files(struct symbolicate *s, struct error *e)
 {
 	if (!array_reserve(&s->maps, &s->map_cap, s->q.module_count, sizeof *s->maps) ||
-	        !array_reserve(&s->local, &s->local_cap, s->q.module_count, sizeof *s->local))
+	        !array_reserve(&s->reads, &s->reads_cap, s->q.module_count, sizeof *s->reads))
 		return no_memory(e);
 	for (; s->map_count < s->q.module_count; s->map_count++) {
 		s->maps[s->map_count] = NULL;
-		s->local[s->map_count] = (struct local_module){0};
+		s->reads[s->map_count] = 0;
 	}
 	return read_modules(s, e);
 }
@@ -283,7 +278,7 @@ static bool is_frame(const struct symbolicate *s, const char *text)
 {
 	struct error ignored;
 	struct question probe = {.hex = s->q.hex};
-	bool frame = strcmp(text, "-") == 0 || !question_frame(&probe, text, &ignored) ||
+	bool frame = strcmp(text, "-") == 0 || !question_frame(&probe, 0, text, &ignored) ||
 	             (probe.module_count == 0 && !read_address(text, s->q.hex, &(uint64_t){0}, &ignored));
 	question_release(&probe);
 	return frame;
@@ -328,7 +323,7 @@ static enum err read_operands(struct symbolicate *s, const struct operands *o, s
 	if (!s->server.url)
 		s->q.function = function_address;
 	for (size_t i = s->file_count; i < o->count && !err; i++)
-		err = strcmp(o->items[i], "-") == 0 ? read_stacks(s, e) : question_frame(&s->q, o->items[i], e);
+		err = strcmp(o->items[i], "-") == 0 ? read_stacks(s, e) : question_frame(&s->q, 0, o->items[i], e);
 	if (err || s->file_count < o->count)
 		return err;
 	err = s->server.url ? ERR_OK : check_files(s, e);
@@ -339,12 +334,11 @@ static enum err read_operands(struct symbolicate *s, const struct operands *o, s
 static enum err know_program(struct symbolicate *s, char **module, struct error *e)
 {
 	struct error why;
-	const char *slash = strrchr(s->executable, '/');
 	if (access(s->executable, R_OK) != 0)
 		return error_set(e, ERR_BAD_REQUEST, "%.150s: %s", s->executable, strerror(errno));
 	if (file_kind_check(s->executable, TAKES_ELF, &why))
 		return error_set(e, ERR_BAD_REQUEST, "%.150s: %s", s->executable, why.text);
-	if (asprintf(module, "%s=%s", slash ? slash + 1 : s->executable, s->executable) < 0) {
+	if (asprintf(module, "%s=%s", basename(s->executable), s->executable) < 0) {
 		*module = NULL;
 		return no_memory(e);
 	}
@@ -414,7 +408,7 @@ static void release_all(struct symbolicate *s)
 	for (size_t i = 0; i < s->map_count; i++)
 		offmap_free(s->maps[i]);
 	free(s->maps);
-	free(s->local);
+	free(s->reads);
 	server_modules_release(&s->server_modules);
 	buffer_release(&s->reply);
 	question_release(&s->q);
