@@ -1051,6 +1051,27 @@ def test_the_plain_reader_reads_what_is_extracted(program, tmp_path):
 # What was uploaded
 
 
+def test_what_a_server_says_moves_no_cursor():
+    hostile = {key: f"{key}\x1b[31m\x9b" for key in ("time", "kind", "quality", "uploader", "set")}
+
+    class Lists(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps({"file_id": "\x1b[2J", "sets": [hostile]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Lists) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        line = printed("list", "--url", f"http://127.0.0.1:{server.server_port}", "--api-key", "a:b", "00" * 16)
+        server.shutdown()
+    assert not CONTROL.search(line) and all(f"{key}\\u001b[31m\\u009b" in line for key in hostile), line
+
+
 @pytest.mark.slow
 def test_list_and_remove(one, tmp_path):
     program = fresh(tmp_path, 53)
