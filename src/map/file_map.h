@@ -15,7 +15,16 @@ struct file_map {
 	} items[FILE_MAP_MAX];
 	unsigned count; /* 0: not known, or more than fit */
 };
+
 /* The address of an offset in the file; false if no part of it has that. */
-bool file_map_address(const struct file_map *m, uint64_t offset, uint64_t *address);
+static inline bool file_map_address(const struct file_map *m, uint64_t offset, uint64_t *address)
+{
+	for (unsigned i = 0; i < m->count; i++)
+		if (offset >= m->items[i].offset && offset - m->items[i].offset < m->items[i].size) {
+			*address = m->items[i].address + (offset - m->items[i].offset);
+			return true;
+		}
+	return false;
+}
 
 #endif

@@ -9,6 +9,10 @@
 
 #include "base/str.h"
 
+/* An address, or the end of the address space, which does not fit into a uint64_t. */
+typedef unsigned __int128 position;
+#define ADDRESS_END ((position)1 << 64)
+
 /* Strings are slots (0: none), because their text may be defined later in the file. */
 struct flat_node {
 	uint32_t parent; /* 0: the function itself; nodes count from 1, parents first */
@@ -76,7 +80,7 @@ static inline bool clip_to_function(
 		*end = from + size;
 		return true;
 	}
-	unsigned __int128 low = addr, high = low + size, base = func_addr, top = base + func_size;
+	position low = addr, high = low + size, base = func_addr, top = base + func_size;
 	if (low < base)
 		low = base;
 	if (high > top)

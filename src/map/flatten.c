@@ -3,8 +3,8 @@
  * Flattening turns the line and INLINE records of one function into segments that do not overlap, each with a line, a
  * file and a node in a tree of inlined calls.
  *
- * INLINE ranges are swept by address. active[d] is the range of depth d that covers the position. The chain is the
- * longest run of depths from 0 that all cover it (docs: "at each depth from 0 the INLINE that covers, until none
+ * INLINE ranges are swept by address. active[d] is the range of depth d that covers the position. The chain
+ * is the longest run of depths from 0 that all cover it (docs: "at each depth from 0 the INLINE that covers, until none
  * does"), so a range whose parent has not started stays in active[] and joins the chain when the parent starts. A node
  * is one INLINE record under one parent node: the same record may be under several parents.
  */
@@ -465,7 +465,7 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
         const struct line_record *breaks, uint32_t break_count, struct flat *out)
 {
 	uint32_t depths = ordered->count ? count_depths(r) : 0, chain = 0, at_range = 0, at_break = 0;
-	uint64_t steps = 1000000 + 100 * ((uint64_t)ordered->count + break_count), position = 0;
+	uint64_t steps = 1000000 + 100 * ((uint64_t)ordered->count + break_count), at = 0;
 	uint64_t next_break = break_count ? breaks->start : UINT64_MAX;
 	uint64_t next_range = ordered->count ? range_at(ordered, 0)->start : UINT64_MAX;
 	uint64_t chain_end = UINT64_MAX; /* lowest end in the chain whose last node is `node` */
@@ -476,12 +476,12 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
 	memset(f->active, 0, (depths + 1) * sizeof *f->active);
 	for (;;) {
 		uint32_t changed = UINT32_MAX;
-		while (next_break <= position) {
+		while (next_break <= at) {
 			line = breaks[at_break].line;
 			file = breaks[at_break++].file;
 			next_break = at_break < break_count ? breaks[at_break].start : UINT64_MAX;
 		}
-		while (next_range <= position) {
+		while (next_range <= at) {
 			const struct inline_range *g = range_at(ordered, at_range++);
 			uint32_t depth = g->depth;
 			next_range = at_range < ordered->count ? range_at(ordered, at_range)->start : UINT64_MAX;
@@ -493,12 +493,12 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
 			if (depth < changed)
 				changed = depth;
 		}
-		while (chain && f->chain[chain - 1].end <= position)
+		while (chain && f->chain[chain - 1].end <= at)
 			changed = --chain < changed ? chain : changed;
 		if (changed <= chain) {
 			node = changed ? f->chain[changed - 1].node : 0;
 			chain_end = changed ? f->chain[changed - 1].end : UINT64_MAX;
-			for (chain = changed; chain < depths && f->active[chain].end > position; chain++) {
+			for (chain = changed; chain < depths && f->active[chain].end > at; chain++) {
 				if (f->active[chain].end < chain_end)
 					chain_end = f->active[chain].end;
 				node = find_node(f, r, out, f->active[chain].record, node);
@@ -510,7 +510,7 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
 			}
 		}
 		if (!out->segment_count || node != last_node || line != last_line || file != last_file) {
-			if (!add_segment(out, position, node, line, file))
+			if (!add_segment(out, at, node, line, file))
 				return SWEEP_NO_MEMORY;
 			last_node = node;
 			last_line = line;
@@ -525,7 +525,7 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
 			next = chain_end;
 		if (next >= out->size)
 			return SWEEP_DONE;
-		position = next;
+		at = next;
 	}
 }
 

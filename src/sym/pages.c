@@ -21,7 +21,6 @@
 #include "base/utf8.h"
 #include "map/encode.h"
 #include "map/flat.h"
-#include "map/position.h"
 
 enum {
 	KEPT_BYTES = 64 << 20,  /* kept functions, without the largest, may take this and a quarter of the text: all is

@@ -21,7 +21,6 @@
 #include "base/background.h"
 #include "base/search.h"
 #include "map/flat.h"
-#include "map/position.h"
 
 enum {
 	SPAN_TEXT = 32, /* what a span weighs in addition to its text */

@@ -6,7 +6,6 @@
 #include "base/arena.h"
 #include "map/encode.h"
 #include "map/memory.h"
-#include "map/position.h"
 #include "symbfile/map.h"
 
 #define PARENTS_FILE UINT32_MAX /* a call_file that is that of the record around */
