@@ -4,8 +4,6 @@
 #ifndef MAP_MEMORY_H
 #define MAP_MEMORY_H
 
-#include <stdatomic.h>
-
 #include "base/account.h"
 #include "map/offmap.h"
 
@@ -27,18 +25,5 @@ struct offmap_options {
 /* Charges a change in what is held, to the account and by `charge`; more only if there is room. `has`: what is charged
  * so far. */
 bool offmap_charge(const struct offmap_options *o, enum account_kind kind, uint64_t has, int64_t bytes);
-
-struct offmap_memory {
-	struct offmap_options options;
-	uint64_t max;
-	_Atomic uint64_t charged;
-};
-
-void offmap_memory_init(struct offmap_memory *m, const struct offmap_options *options);
-/* Reports that all memory is given back. */
-void offmap_memory_release(struct offmap_memory *m);
-/* Sets how many bytes are held now. False if that is above memory_max, or the account has no room. May be called on any
- * thread. */
-bool offmap_memory_set(struct offmap_memory *m, uint64_t bytes);
 
 #endif

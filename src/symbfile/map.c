@@ -23,6 +23,7 @@ enum {
 	STRING_MEAN = 4096,      /* each use of a string writes it again. So strings */
 	STRINGS_FREE = 64 << 20, /* are cut to STRING_MEAN if, after this many bytes, their mean is above it */
 	PLAIN_DEPTHS = 1 << 16,  /* depths below this need no renumbering */
+	CHARGE_STEP = 1 << 20,   /* smallest change that is charged, in bytes */
 };
 
 struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
@@ -31,7 +32,6 @@ struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
 	if (!m)
 		return NULL;
 	m->options = *options;
-	offmap_memory_init(&m->memory, options);
 	m->slot_count = 1; /* slot 0: none */
 	arena_init(&m->texts, SIZE_MAX);
 	/* without a salt, only the defence against chosen strings is weaker */
@@ -60,8 +60,23 @@ void symbfile_map_free(struct symbfile_map *m)
 	free(m->pads);
 	free(m->blob);
 	free(m->symbols);
-	offmap_memory_release(&m->memory);
+	offmap_charge(&m->options, ACCOUNT_RECORDS, 0, -(int64_t)m->charged);
 	free(m);
+}
+
+bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
+{
+	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
+	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len +
+	                 (uint64_t)m->range_count * sizeof *m->ranges + (uint64_t)m->pad_count * sizeof *m->pads +
+	                 (uint64_t)m->symbol_count * sizeof *m->symbols + more;
+	int64_t change = (int64_t)(bytes - m->charged);
+	bool fits = !m->too_large && (!m->options.memory_max || bytes <= m->options.memory_max);
+	if (fits && llabs(change) >= CHARGE_STEP &&
+	        (fits = offmap_charge(&m->options, ACCOUNT_RECORDS, m->charged, change)))
+		m->charged = bytes;
+	m->too_large = !fits;
+	return fits;
 }
 
 /* ---- strings ---- */

@@ -71,7 +71,7 @@ struct symbfile_map {
 	uint32_t symbol_count, symbol_cap;
 	uint32_t depths; /* how many there are */
 	uint64_t funcs, inlines, lines;
-	struct offmap_memory memory;
+	uint64_t charged;
 	bool failed, too_large;
 };
 
@@ -80,17 +80,8 @@ static inline position range_end(const struct range_record *r)
 	return (position)r->va + r->length;
 }
 
-/* Charges the memory held, plus `more`. False if that is more than allowed. */
-static inline bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
-{
-	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
-	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len +
-	                 (uint64_t)m->range_count * sizeof *m->ranges + (uint64_t)m->pad_count * sizeof *m->pads +
-	                 (uint64_t)m->symbol_count * sizeof *m->symbols + more;
-	m->too_large = m->too_large || !offmap_memory_set(&m->memory, bytes);
-	return !m->too_large;
-}
-
+/* Charges the memory held, plus `more`. False if that is above memory_max, or the account has no room. */
+bool symbfile_map_count(struct symbfile_map *m, uint64_t more);
 /* Writes the records, which must be sorted and have their symbols, to pages of e. False if out of memory. */
 bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);
 
