@@ -47,7 +47,6 @@ struct encoder {
 	uint32_t piece_count, piece_cap;
 	uint32_t string_count;
 	uint32_t serial; /* of the open page; never reused */
-	bool single;     /* only encoder_take_... close pages */
 	/* the open string page */
 	struct bytes strings;
 	uint32_t strings_first, next_string;
@@ -59,13 +58,9 @@ struct encoder {
 	struct node_base *bases; /* by local number; 0 is the function */
 	uint32_t bases_cap;
 	/* closed pages */
-	struct page **code, **string_pages;
-	uint64_t *code_first;
-	uint32_t *string_first;
-	uint32_t code_count, code_cap, code_first_cap;
-	uint32_t string_page_count, string_pages_cap, string_first_cap;
-	uint64_t raw_bytes, held_bytes;
-	uint64_t raw_budget;
+	struct offmap *map; /* NULL: only encoder_take_... close pages */
+	uint32_t code_cap, code_first_cap, strings_cap, string_first_cap;
+	uint64_t held_bytes, raw_budget;
 	enum page_codec codec;
 };
 
@@ -84,31 +79,22 @@ static bool append(struct bytes *b, const void *data, size_t n)
 	return true;
 }
 
-struct encoder *encoder_new(uint64_t raw_budget, enum page_codec codec)
+struct encoder *encoder_new(struct offmap *map, uint64_t raw_budget, enum page_codec codec)
 {
 	struct encoder *e = calloc(1, sizeof *e);
 	if (!e)
 		return NULL;
+	e->map = map;
 	e->raw_budget = raw_budget;
 	e->codec = codec;
 	e->serial = e->next_string = e->strings_first = 1;
 	return e;
 }
 
-static void free_code_pages(struct encoder *e)
-{
-	for (uint32_t i = 0; i < e->code_count; i++)
-		page_unref(e->code[i]);
-	e->code_count = 0;
-}
-
 void encoder_free(struct encoder *e)
 {
 	if (!e)
 		return;
-	free_code_pages(e);
-	for (uint32_t i = 0; i < e->string_page_count; i++)
-		page_unref(e->string_pages[i]);
 	free(e->body.data);
 	free(e->codes.data);
 	free(e->data.data);
@@ -118,10 +104,6 @@ void encoder_free(struct encoder *e)
 	free(e->numbers);
 	free(e->order);
 	free(e->bases);
-	free(e->code);
-	free(e->string_pages);
-	free(e->code_first);
-	free(e->string_first);
 	free(e);
 }
 
@@ -130,19 +112,13 @@ uint64_t encoder_held_bytes(const struct encoder *e)
 	return e->held_bytes;
 }
 
-/* Bytes, with the page's places in the lists. */
-static uint64_t page_cost(const struct page *p)
-{
-	return sizeof *p + p->len + 4 * sizeof(uint64_t);
-}
-
 /* Counts a finished page, and compresses it if the raw ones exceed their budget. Takes over the page. */
 static struct page *settle(struct encoder *e, struct page *p)
 {
-	e->raw_bytes += p->len;
-	if (e->raw_bytes > e->raw_budget)
+	e->map->raw_bytes += p->len;
+	if (e->map->raw_bytes > e->raw_budget)
 		p = page_compress(p, e->codec);
-	e->held_bytes += page_cost(p);
+	e->held_bytes += sizeof *p + p->len + 4 * sizeof(uint64_t); /* with its places in the lists */
 	return p;
 }
 
@@ -161,18 +137,18 @@ static struct page *make_string_page(const struct encoder *e, uint32_t first, ui
 
 static bool close_string_page(struct encoder *e)
 {
+	struct offmap *m = e->map;
 	uint32_t count = e->next_string - e->strings_first;
 	if (!count)
 		return true;
-	if (!array_reserve(&e->string_pages, &e->string_pages_cap, e->string_page_count + 1, sizeof *e->string_pages) ||
-	        !array_reserve(
-	                &e->string_first, &e->string_first_cap, e->string_page_count + 1, sizeof *e->string_first))
+	if (!array_reserve(&m->strings, &e->strings_cap, m->string_count + 1, sizeof *m->strings) ||
+	        !array_reserve(&m->string_first, &e->string_first_cap, m->string_count + 1, sizeof *m->string_first))
 		return false;
 	struct page *p = make_string_page(e, e->strings_first, count);
 	if (!p)
 		return false;
-	e->string_first[e->string_page_count] = e->strings_first;
-	e->string_pages[e->string_page_count++] = settle(e, p);
+	m->string_first[m->string_count] = e->strings_first;
+	m->strings[m->string_count++] = settle(e, p);
 	e->strings.len = 0;
 	e->strings_first = e->next_string;
 	return true;
@@ -180,7 +156,7 @@ static bool close_string_page(struct encoder *e)
 
 bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id)
 {
-	if (!e->single && e->strings.len && e->strings.len + len > OFFMAP_PAGE_SIZE && !close_string_page(e))
+	if (e->map && e->strings.len && e->strings.len + len > OFFMAP_PAGE_SIZE && !close_string_page(e))
 		return false;
 	if (e->next_string == UINT32_MAX || !reserve(&e->strings, (size_t)len + VARINT_MAX))
 		return false;
@@ -230,26 +206,25 @@ static void begin_code_page(struct encoder *e)
 
 static bool close_code_page(struct encoder *e)
 {
+	struct offmap *m = e->map;
 	if (!e->piece_count)
 		return true;
-	if (!array_reserve(&e->code, &e->code_cap, e->code_count + 1, sizeof *e->code) ||
-	        !array_reserve(&e->code_first, &e->code_first_cap, e->code_count + 1, sizeof *e->code_first))
+	if (!array_reserve(&m->code, &e->code_cap, m->code_count + 1, sizeof *m->code) ||
+	        !array_reserve(&m->code_first, &e->code_first_cap, m->code_count + 1, sizeof *m->code_first))
 		return false;
 	struct page *p = make_code_page(e);
 	if (!p)
 		return false;
-	e->code_first[e->code_count] = e->pieces[0].address;
-	e->code[e->code_count++] = settle(e, p);
+	m->code_first[m->code_count] = e->pieces[0].address;
+	m->code[m->code_count++] = settle(e, p);
 	begin_code_page(e);
 	return true;
 }
 
-/* Adds a string to the open page, as code and data. Returns its index from 1, or 0 if out of memory. */
-static uint32_t add_code(struct encoder *e, uint8_t code, const void *data, uint32_t len)
+/* Adds a string whose data have been added to the open page. Returns its index from 1, or 0 if out of memory. */
+static uint32_t add_code(struct encoder *e, uint8_t code)
 {
-	if (!array_reserve(&e->codes.data, &e->codes.cap, e->codes.len + 1, sizeof *e->codes.data))
-		return 0;
-	if (!append(&e->data, data, len))
+	if (!reserve(&e->codes, 1))
 		return 0;
 	e->codes.data[e->codes.len++] = code;
 	return ++e->string_count;
@@ -257,22 +232,20 @@ static uint32_t add_code(struct encoder *e, uint8_t code, const void *data, uint
 
 static uint32_t add_external(struct encoder *e, uint32_t id)
 {
-	if (!reserve(&e->data, 4) || !reserve(&e->codes, 1))
+	if (!reserve(&e->data, 4))
 		return 0;
 	put_u32(e->data.data + e->data.len, id);
 	e->data.len += 4;
-	e->codes.data[e->codes.len++] = STRING_EXTERNAL;
-	return ++e->string_count;
+	return add_code(e, STRING_EXTERNAL);
 }
 
-/* Adds a string to the open page. Returns its index, or 0 if out of memory. */
 static uint32_t add_string(struct encoder *e, const void *text, uint32_t len)
 {
 	if (len <= STRING_INLINE_MAX)
-		return add_code(e, (uint8_t)len, text, len);
+		return append(&e->data, text, len) ? add_code(e, (uint8_t)len) : 0;
 	uint8_t data[6];
 	put_u16(put_u32(data, e->far.len), (uint16_t)len);
-	return append(&e->far, text, len) ? add_code(e, STRING_FAR, data, sizeof data) : 0;
+	return append(&e->far, text, len) && append(&e->data, data, sizeof data) ? add_code(e, STRING_FAR) : 0;
 }
 
 static bool add_slot(struct encoder *e, const struct string_table *strings, uint32_t slot)
@@ -310,7 +283,7 @@ static inline void fetch_text(const struct encoder *e, const struct string_table
 
 static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
 {
-	if (f->name_len > OFFMAP_INLINE_NAME && !f->name_external && !e->single &&
+	if (f->name_len > OFFMAP_INLINE_NAME && !f->name_external && e->map &&
 	        !encode_string(e, f->name, f->name_len, &f->name_external))
 		return false;
 	if (f->name_page != e->serial) {
@@ -486,7 +459,7 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 {
 	uint64_t address = f->addr + part->from;
 	uint32_t name;
-	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && (e->single || !close_code_page(e)))
+	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && (!e->map || !close_code_page(e)))
 		return false;
 	if (!array_reserve(&e->pieces, &e->piece_cap, e->piece_count + 1, sizeof *e->pieces))
 		return false;
@@ -506,7 +479,7 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 	e->body.len = (uint32_t)(at - e->body.data);
 	if (part->last > part->first && !write_tree(e, strings, f, part->first, part->last))
 		return false;
-	return e->single || page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
+	return !e->map || page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
 }
 
 /* A cut repeats the nodes of the chain at that point. It is allowed if these are few compared with what was written. */
@@ -554,34 +527,12 @@ bool encode_function(
 	return true;
 }
 
-bool encoder_finish(struct encoder *e, struct offmap *m)
+bool encoder_finish(struct encoder *e)
 {
-	if (!close_code_page(e) || !close_string_page(e))
-		return false;
-	m->code = e->code;
-	m->code_first = e->code_first;
-	m->code_count = e->code_count;
-	m->strings = e->string_pages;
-	m->string_first = e->string_first;
-	m->string_count = e->string_page_count;
-	m->raw_bytes = e->raw_bytes;
-	e->code = e->string_pages = NULL;
-	e->code_first = NULL;
-	e->string_first = NULL;
-	e->code_count = e->string_page_count = e->code_cap = e->code_first_cap = e->string_pages_cap =
-	        e->string_first_cap = 0;
-	return true;
+	return close_code_page(e) && close_string_page(e);
 }
 
 /* ---- single pages ---- */
-
-struct encoder *page_encoder_new(void)
-{
-	struct encoder *e = encoder_new(UINT64_MAX, CODEC_RAW);
-	if (e)
-		e->single = true;
-	return e;
-}
 
 void encoder_drop_open(struct encoder *e)
 {

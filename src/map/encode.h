@@ -29,26 +29,26 @@ struct string_table {
 
 struct encoder;
 
-/* An encoder that collects its pages in lists. Once raw pages exceed raw_budget bytes in sum, further pages are
- * compressed. */
-struct encoder *encoder_new(uint64_t raw_budget, enum page_codec codec);
+/* An encoder that adds its pages to a map, which must be empty. Once raw pages exceed raw_budget bytes in sum, further
+ * pages are compressed. NULL if out of memory.
+ * Without a map it makes single pages, for callers that know where each page ends: only encoder_take_... close a page.
+ * A piece may start at most 2^32 - 1 bytes after the first; a name that goes into a string page must have its
+ * name_external. */
+struct encoder *encoder_new(struct offmap *map, uint64_t raw_budget, enum page_codec codec);
 void encoder_free(struct encoder *e);
 
 /* All return false if out of memory. */
 bool encode_function(struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from, uint64_t to,
         bool endless);
 bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id);
-/* Closes the open pages and moves the lists into m. */
-bool encoder_finish(struct encoder *e, struct offmap *m);
+/* Closes the open pages. */
+bool encoder_finish(struct encoder *e);
 
 /* Bytes of memory that the pages so far take, with their lists. */
 uint64_t encoder_held_bytes(const struct encoder *e);
 
-/* An encoder of single pages, for callers that know where each page ends: only the functions below close a page, and
- * return it with one reference. A piece may start at most 2^32 - 1 bytes after the first. A name that goes into a
- * string page must have its name_external. */
-struct encoder *page_encoder_new(void);
-/* Closes and returns the code page of all functions encoded since the last one; NULL if out of memory. */
+/* Closes the code page of all functions encoded since the last one, and returns it with one reference; NULL if out of
+ * memory. */
 struct page *encoder_take_code(struct encoder *e);
 /* The same for the strings given to encode_string; `first` is the id of the first one. */
 struct page *encoder_take_strings(struct encoder *e, uint32_t first);

@@ -92,7 +92,7 @@ struct sympages *sympages_new(const struct symindex *x, const struct symspans *s
 	m->x = x;
 	m->s = s;
 	m->text = text;
-	m->encoder = page_encoder_new();
+	m->encoder = encoder_new(NULL, 0, CODEC_RAW);
 	m->flattener = flattener_new();
 	m->strings.cap = 64;
 	m->strings.slots = calloc(m->strings.cap, sizeof *m->strings.slots);

@@ -392,10 +392,10 @@ enum err symbfile_map_finish(struct symbfile_map *m, struct offmap **out)
 	*out = NULL;
 	if (m->failed)
 		return ERR_NO_MEMORY;
-	struct encoder *e = encoder_new(m->options.raw_budget, m->options.codec);
 	struct offmap *map = calloc(1, sizeof *map);
-	bool ok = e && map && sort_records(m) && find_symbols(m) && number_depths(m) && symbfile_sweep(m, e) &&
-	          encoder_finish(e, map);
+	struct encoder *e = map ? encoder_new(map, m->options.raw_budget, m->options.codec) : NULL;
+	bool ok = e && sort_records(m) && find_symbols(m) && number_depths(m) && symbfile_sweep(m, e) &&
+	          encoder_finish(e);
 	encoder_free(e);
 	if (!ok) {
 		offmap_free(map);
