@@ -42,6 +42,24 @@ void page_unref(struct page *p)
 	free(p);
 }
 
+struct offmap *offmap_new(uint32_t code_count, uint32_t string_count, size_t code_file_room)
+{
+	struct offmap *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->code_count = code_count;
+	m->string_count = string_count;
+	m->code = calloc(code_count + (size_t)1, sizeof *m->code);
+	m->strings = calloc(string_count + (size_t)1, sizeof *m->strings);
+	m->code_first = malloc((code_count + (size_t)1) * sizeof *m->code_first);
+	m->string_first = malloc((string_count + (size_t)1) * sizeof *m->string_first);
+	m->code_file = malloc(code_file_room + 1);
+	if (m->code && m->strings && m->code_first && m->string_first && m->code_file)
+		return m;
+	offmap_free(m);
+	return NULL;
+}
+
 void offmap_free(struct offmap *m)
 {
 	if (!m)
@@ -131,36 +149,23 @@ enum err offmap_root_decode(const uint8_t *bytes, size_t len, struct offmap **ou
 	if (r.bad || counts[0] > left || counts[1] > left || counts[9] > left || counts[10] >= OFFMAP_CODE_ID_SIZE ||
 	        counts[11] > FILE_MAP_MAX || counts[0] + counts[1] + counts[9] + counts[10] + 3 * counts[11] > left)
 		return ERR_CORRUPT;
-	struct offmap *m = calloc(1, sizeof *m);
+	struct offmap *m = offmap_new((uint32_t)counts[0], (uint32_t)counts[1], (size_t)counts[9]);
 	if (!m)
 		return ERR_NO_MEMORY;
-	*m = (struct offmap){.generation = get_u64(bytes),
-	        .marker = get_u64(bytes + 8),
-	        .code_count = (uint32_t)counts[0],
-	        .string_count = (uint32_t)counts[1],
-	        .funcs = counts[2],
-	        .publics = counts[3],
-	        .lines = counts[4],
-	        .inlines = counts[5],
-	        .damaged = counts[6],
-	        .text_bytes = counts[7],
-	        .raw_bytes = counts[8],
-	        .code_file_len = (uint32_t)counts[9],
-	        .file.count = (unsigned)counts[11],
-	        .lacking = counts[12]};
-	m->code = calloc(m->code_count + 1, sizeof *m->code);
-	m->strings = calloc(m->string_count + 1, sizeof *m->strings);
-	m->code_first = calloc(m->code_count + 1, sizeof *m->code_first);
-	m->string_first = calloc(m->string_count + 1, sizeof *m->string_first);
-	m->code_file = m->code_file_len ? malloc(m->code_file_len) : NULL;
-	if (!m->code || !m->strings || !m->code_first || !m->string_first || (m->code_file_len && !m->code_file)) {
-		offmap_free(m);
-		return ERR_NO_MEMORY;
-	}
-	if (m->code_file_len) {
-		memcpy(m->code_file, r.at, m->code_file_len);
-		r.at += m->code_file_len;
-	}
+	m->generation = get_u64(bytes);
+	m->marker = get_u64(bytes + 8);
+	m->funcs = counts[2];
+	m->publics = counts[3];
+	m->lines = counts[4];
+	m->inlines = counts[5];
+	m->damaged = counts[6];
+	m->text_bytes = counts[7];
+	m->raw_bytes = counts[8];
+	m->code_file_len = (uint32_t)counts[9];
+	m->file.count = (unsigned)counts[11];
+	m->lacking = counts[12];
+	memcpy(m->code_file, r.at, m->code_file_len);
+	r.at += m->code_file_len;
 	memcpy(m->code_id, r.at, (size_t)counts[10]);
 	r.at += counts[10];
 	for (unsigned i = 0; i < m->file.count; i++) {

@@ -68,7 +68,7 @@ struct offmap {
 	uint64_t *code_first;   /* first address of each code page, ascending */
 	uint32_t *string_first; /* first string id of each string page, ascending from 1 */
 	struct page **code, **strings;
-	char *code_file; /* from INFO CODE_ID, escaped for JSON; NULL: none */
+	char *code_file; /* from INFO CODE_ID, escaped for JSON; code_file_len 0: none */
 	uint32_t code_file_len;
 	char code_id[OFFMAP_CODE_ID_SIZE];       /* from the same line, as it stands; empty: none, or none that fits */
 	struct file_map file;                    /* of an executable, at addresses in the image */
@@ -80,6 +80,9 @@ struct offmap {
 	uint64_t raw_bytes;  /* of all code and string pages, uncompressed; 0: not all have been made yet */
 };
 
+/* A map with room for so many pages, of which none is in memory, and for a code file of so many bytes. NULL if out of
+ * memory. */
+struct offmap *offmap_new(uint32_t code_count, uint32_t string_count, size_t code_file_room);
 /* Frees the map and releases its pages; NULL is fine. */
 void offmap_free(struct offmap *m);
 

@@ -669,25 +669,14 @@ struct page *sympages_strings(struct sympages *m, uint32_t number)
 
 struct offmap *sympages_map(const struct symindex *x, const struct symspans *s)
 {
-	struct offmap *m = calloc(1, sizeof *m);
+	struct offmap *m = offmap_new(s->page_count, x->string_page_count, 6 * x->code_file_len);
 	if (!m)
 		return NULL;
 	m->generation = x->generation;
-	m->code_count = s->page_count;
-	m->string_count = x->string_page_count;
 	m->funcs = x->funcs;
 	m->publics = x->publics;
 	m->damaged = x->damaged;
 	m->text_bytes = x->text_bytes;
-	m->code = calloc((size_t)m->code_count + 1, sizeof *m->code);
-	m->strings = calloc((size_t)m->string_count + 1, sizeof *m->strings);
-	m->code_first = malloc((m->code_count + (size_t)1) * sizeof *m->code_first);
-	m->string_first = malloc((m->string_count + (size_t)1) * sizeof *m->string_first);
-	m->code_file = malloc(6 * x->code_file_len + 1);
-	if (!m->code || !m->strings || !m->code_first || !m->string_first || !m->code_file) {
-		offmap_free(m);
-		return NULL;
-	}
 	if (m->code_count)
 		memcpy(m->code_first, s->page_first, m->code_count * sizeof *m->code_first);
 	if (m->string_count)
