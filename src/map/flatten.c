@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/map64.h"
 #include "map/flat.h"
 #include "map/offmap.h"
 
@@ -32,11 +33,6 @@ struct first_node {
 	uint32_t parent, node; /* 0: none yet */
 };
 
-/* (record, parent) -> node, for a record's further nodes. */
-struct memo_entry {
-	uint32_t record, parent, node; /* 0: free */
-};
-
 enum { MEMO_LEAST = 64 };
 
 struct flattener {
@@ -53,9 +49,7 @@ struct flattener {
 	uint32_t stack_cap;
 	struct first_node *first; /* by record */
 	uint32_t first_cap;
-	struct memo_entry *memo;
-	uint32_t memo_cap;
-	uint32_t memo_size, memo_count; /* for this function: size is a power of two, at least half of it free */
+	struct map64 memo; /* record << 32 | parent -> node, for this function's records' further nodes */
 };
 
 /* Ranges ascending by start. */
@@ -84,7 +78,7 @@ void flattener_free(struct flattener *f)
 	free(f->ranges);
 	free(f->stack);
 	free(f->first);
-	free(f->memo);
+	map64_release(&f->memo);
 	free(f);
 }
 
@@ -93,7 +87,7 @@ uint64_t flattener_bytes(const struct flattener *f)
 	return sizeof *f + f->depth_cap * (uint64_t)sizeof *f->active + f->chain_cap * (uint64_t)sizeof *f->chain +
 	       ((uint64_t)f->keys_cap + f->spare_cap) * sizeof *f->keys + f->breaks_cap * (uint64_t)sizeof *f->breaks +
 	       f->ranges_cap * (uint64_t)sizeof *f->ranges + f->stack_cap * (uint64_t)sizeof *f->stack +
-	       f->first_cap * (uint64_t)sizeof *f->first + f->memo_cap * (uint64_t)sizeof *f->memo;
+	       f->first_cap * (uint64_t)sizeof *f->first + f->memo.cap * sizeof *f->memo.slots;
 }
 
 void func_records_release(struct func_records *r)
@@ -378,30 +372,6 @@ static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *c
 
 /* ---- the sweep ---- */
 
-static uint32_t memo_place(uint32_t record, uint32_t parent, uint32_t size)
-{
-	return (record * 0x9e3779b1u ^ parent * 0x85ebca6bu) & (size - 1);
-}
-
-static bool memo_grow(struct flattener *f)
-{
-	uint32_t size = f->memo_size ? 2 * f->memo_size : MEMO_LEAST;
-	struct memo_entry *memo = calloc(size, sizeof *memo);
-	if (!memo)
-		return false;
-	for (uint32_t i = 0; i < f->memo_size; i++)
-		if (f->memo[i].node) {
-			uint32_t at = memo_place(f->memo[i].record, f->memo[i].parent, size);
-			while (memo[at].node)
-				at = (at + 1) & (size - 1);
-			memo[at] = f->memo[i];
-		}
-	free(f->memo);
-	f->memo = memo;
-	f->memo_cap = f->memo_size = size;
-	return true;
-}
-
 /* Returns the new node; 0 if out of memory. */
 static uint32_t add_node(const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
@@ -418,18 +388,12 @@ static uint32_t add_node(const struct func_records *r, struct flat *out, uint32_
 static uint32_t find_further_node(
         struct flattener *f, const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
-	if (2 * (f->memo_count + 1) > f->memo_size && !memo_grow(f))
-		return 0;
-	uint32_t at = memo_place(record, parent, f->memo_size);
-	for (; f->memo[at].node; at = (at + 1) & (f->memo_size - 1))
-		if (f->memo[at].record == record && f->memo[at].parent == parent)
-			return f->memo[at].node;
-	uint32_t node = add_node(r, out, record, parent);
-	if (!node)
-		return 0;
-	f->memo[at] = (struct memo_entry){record, parent, node};
-	f->memo_count++;
-	return node;
+	uint64_t key = (uint64_t)record << 32 | parent;
+	uint32_t node = (uint32_t)map64_get(&f->memo, key);
+	if (node)
+		return node;
+	node = add_node(r, out, record, parent);
+	return node && map64_put(&f->memo, key, node) ? node : 0;
 }
 
 /* The node of a record under a parent, made if new; 0 if out of memory. */
@@ -537,10 +501,10 @@ static bool begin_function(struct flattener *f, const struct func_records *r, st
 	if (r->inline_count)
 		memset(f->first, 0, r->inline_count * sizeof *f->first);
 	/* drop a large function's table: the next function would have to clear it */
-	if (f->memo_count)
-		memset(f->memo, 0, f->memo_size * sizeof *f->memo);
-	f->memo_size = f->memo_cap < MEMO_LEAST ? f->memo_cap : MEMO_LEAST;
-	f->memo_count = 0;
+	if (f->memo.cap > MEMO_LEAST)
+		map64_release(&f->memo);
+	else if (f->memo.count)
+		map64_reset(&f->memo);
 	return true;
 }
 
