@@ -39,7 +39,7 @@ static inline bool fast_hex(const uint8_t **at, const uint8_t *end, uint64_t *va
 	uint64_t w;
 	unsigned n = load_field(*at, end, &w);
 	if (!n)
-		return line_slow_hex(at, value);
+		return line_slow_hex(at, end, value);
 	uint64_t letters = w >> 6 & EACH(1), v = (w & EACH(0x0f)) + 9 * letters;
 	/* a letter has low bits 1 to 6 in 0x4. or 0x6.; a digit is less than 10 */
 	uint64_t bad =
@@ -56,11 +56,14 @@ static inline bool fast_hex(const uint8_t **at, const uint8_t *end, uint64_t *va
 
 static inline bool fast_decimal(const uint8_t **at, const uint8_t *end, uint32_t *value)
 {
-	uint64_t w;
+	uint64_t w, v = 0;
 	unsigned n = load_field(*at, end, &w);
-	if (!n)
-		return line_slow_decimal(at, value);
-	uint64_t v = w ^ EACH('0') << (64 - 8 * n);
+	if (!n) {
+		bool read = line_slow_decimal(at, end, &v);
+		*value = (uint32_t)v;
+		return read && v <= UINT32_MAX;
+	}
+	v = w ^ EACH('0') << (64 - 8 * n);
 	if ((v | (v + EACH(6))) & EACH(0xf0))
 		return false;
 	v = (v * 10 + (v >> 8)) & UINT64_C(0x00ff00ff00ff00ff);

@@ -5,40 +5,9 @@
 
 #include <string.h>
 
+#include "base/hex.h"
+
 /* ---- fields ---- */
-
-static const int8_t hex_values[256] = {
-#define HEX(c, v) [c] = (v) + 1
-        HEX('0', 0),
-        HEX('1', 1),
-        HEX('2', 2),
-        HEX('3', 3),
-        HEX('4', 4),
-        HEX('5', 5),
-        HEX('6', 6),
-        HEX('7', 7),
-        HEX('8', 8),
-        HEX('9', 9),
-        HEX('a', 10),
-        HEX('b', 11),
-        HEX('c', 12),
-        HEX('d', 13),
-        HEX('e', 14),
-        HEX('f', 15),
-        HEX('A', 10),
-        HEX('B', 11),
-        HEX('C', 12),
-        HEX('D', 13),
-        HEX('E', 14),
-        HEX('F', 15),
-#undef HEX
-};
-
-/* The value of a hex digit, or -1. */
-static inline int hex_value(uint8_t c)
-{
-	return hex_values[c] - 1;
-}
 
 static inline bool is_blank(uint8_t c)
 {
@@ -57,31 +26,48 @@ static bool field_ends(const struct line *l)
 	return l->at == l->end || is_blank(*l->at);
 }
 
-static bool take_hex(struct line *l, uint64_t *value)
+/* inline into take_hex, which reads three fields of each symbol */
+inline bool line_slow_hex(const uint8_t **at, const uint8_t *end, uint64_t *value)
 {
+	const uint8_t *c = *at;
 	uint64_t v = 0;
-	skip_blanks(l);
-	const uint8_t *start = l->at;
-	for (int d; l->at < l->end && (d = hex_value(*l->at)) >= 0; l->at++) {
+	for (int d; c < end && (d = hex_value(*c)) >= 0; c++) {
 		if (v >> 60)
 			return false;
 		v = v << 4 | (unsigned)d;
 	}
+	if (c == *at)
+		return false;
 	*value = v;
-	return l->at > start && field_ends(l);
+	*at = c;
+	return true;
+}
+
+bool line_slow_decimal(const uint8_t **at, const uint8_t *end, uint64_t *value)
+{
+	const uint8_t *c = *at;
+	uint64_t v = 0;
+	for (; c < end && *c >= '0' && *c <= '9'; c++)
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*c - '0'), &v))
+			return false;
+	if (c == *at)
+		return false;
+	*value = v;
+	*at = c;
+	return true;
+}
+
+static bool take_hex(struct line *l, uint64_t *value)
+{
+	skip_blanks(l);
+	return line_slow_hex(&l->at, l->end, value) && field_ends(l);
 }
 
 /* An id has at most 64 bits. */
 static bool take_id(struct line *l, uint64_t *value)
 {
-	uint64_t v = 0;
 	skip_blanks(l);
-	const uint8_t *start = l->at;
-	for (; l->at < l->end && *l->at >= '0' && *l->at <= '9'; l->at++)
-		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*l->at - '0'), &v))
-			return false;
-	*value = v;
-	return l->at > start && field_ends(l);
+	return line_slow_decimal(&l->at, l->end, value) && field_ends(l);
 }
 
 static bool take_decimal(struct line *l, uint32_t *value)
@@ -166,7 +152,7 @@ bool line_read_module(struct line l, struct str *id)
 	bool ok = TAKE_KEYWORD(&l, "MODULE") && take_word(&l).len && take_word(&l).len;
 	*id = ok ? take_word(&l) : (struct str){"", 0};
 	for (size_t i = 0; i < id->len; i++)
-		ok = ok && hex_value((uint8_t)id->data[i]) >= 0;
+		ok = ok && hex_value(id->data[i]) >= 0;
 	return ok && id->len && take_rest(&l).len;
 }
 
@@ -215,6 +201,7 @@ static void drop_file_number(struct str *name)
 	if (text.len)
 		*name = text;
 }
+
 bool line_read_origin(struct line l, uint64_t *id, struct str *name)
 {
 	if (!take_id(&l, id))
@@ -269,32 +256,4 @@ bool line_take_range(struct line *l, uint64_t *addr, uint64_t *size)
 {
 	skip_blanks(l);
 	return l->at < l->end && take_hex(l, addr) && take_hex(l, size);
-}
-
-/* ---- digits alone ---- */
-
-bool line_slow_hex(const uint8_t **at, uint64_t *value)
-{
-	const uint8_t *c = *at;
-	uint64_t v = 0;
-	for (int d; (d = hex_value(*c)) >= 0; c++)
-		v = v << 4 | (unsigned)d;
-	if (c == *at || c - *at > 16)
-		return false;
-	*value = v;
-	*at = c;
-	return true;
-}
-
-bool line_slow_decimal(const uint8_t **at, uint32_t *value)
-{
-	const uint8_t *c = *at;
-	uint32_t v = 0;
-	while (*c >= '0' && *c <= '9')
-		v = v * 10 + (uint32_t)(*c++ - '0');
-	if (c == *at || c - *at > 9)
-		return false;
-	*value = v;
-	*at = c;
-	return true;
 }

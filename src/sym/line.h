@@ -54,8 +54,8 @@ bool line_read_inline(struct line *l, struct inline_fields *out);
 /* Reads the next range; false if there are no more. */
 bool line_take_range(struct line *l, uint64_t *addr, uint64_t *size);
 
-/* Reads up to 16 hex digits, or 9 decimal ones. *at stays where it is if there are none, or more. */
-bool line_slow_hex(const uint8_t **at, uint64_t *value);
-bool line_slow_decimal(const uint8_t **at, uint32_t *value);
+/* Read the digits at *at, of a number of at most 64 bits. *at stays where it is if there are none, or more. */
+bool line_slow_hex(const uint8_t **at, const uint8_t *end, uint64_t *value);
+bool line_slow_decimal(const uint8_t **at, const uint8_t *end, uint64_t *value);
 
 #endif
