@@ -26,7 +26,7 @@ struct symindex_state {
 	char *id;
 	size_t id_len;
 	uint8_t *carry; /* the start of a line whose end has not arrived */
-	size_t carry_len, carry_cap;
+	uint32_t carry_len, carry_cap;
 	uint64_t carry_place;
 	bool skipping; /* the rest of a line that is too long is being skipped */
 	bool seen_module;
@@ -306,7 +306,7 @@ static enum err read_lines(struct symindex *x, const uint8_t *at, const uint8_t 
 			read_long_line(x, p.at);
 			extend_records(x, p.next);
 		} else if (!is_stack_record(p.at) && !read_line(x, &p)) {
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
+			return no_memory(e);
 		}
 	}
 	return ERR_OK;
@@ -327,16 +327,10 @@ static enum err keep_line(struct symindex *x, const uint8_t *data, size_t len, u
 		return error_set(e, ERR_CORRUPT, "no MODULE line at the start");
 	if (too_long)
 		len = BREAKPAD_LINE_MAX - s->carry_len; /* its keyword may be cut between the two chunks */
-	if (s->carry_len + len + 1 > s->carry_cap) {
-		size_t cap = 2 * (s->carry_len + len) + 256;
-		uint8_t *grown = realloc(s->carry, cap);
-		if (!grown)
-			return error_set(e, ERR_NO_MEMORY, "out of memory");
-		s->carry = grown;
-		s->carry_cap = cap;
-	}
+	if (!array_reserve(&s->carry, &s->carry_cap, s->carry_len + len + 1, sizeof *s->carry))
+		return no_memory(e);
 	memcpy(s->carry + s->carry_len, data, len);
-	s->carry_len += len;
+	s->carry_len += (uint32_t)len;
 	if (too_long) {
 		s->skipping = true;
 		read_long_line(x, s->carry);
@@ -498,7 +492,7 @@ enum err symindex_finish(struct symindex *x, struct error *e)
 	if (!s->sorted)
 		qsort(x->symbols, x->symbol_count, sizeof *x->symbols, symbol_order);
 	if (!finish_definitions(&x->files) || !finish_definitions(&x->origins) || !cut_strings(x))
-		return error_set(e, ERR_NO_MEMORY, "out of memory");
+		return no_memory(e);
 	x->generation = text_hash_value(s->hash);
 	free_state(s);
 	x->state = NULL;
