@@ -30,7 +30,7 @@ static bool read_tag(struct proto *p, struct proto_field *f)
 }
 
 /* Reads what follows the tag, unless it is a group. */
-static bool read_value(struct proto *p, struct proto_field *f)
+static inline bool read_value(struct proto *p, struct proto_field *f)
 {
 	switch (f->wire) {
 	case PROTO_VARINT:

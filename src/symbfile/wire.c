@@ -23,47 +23,10 @@ static enum err wrong_wire(struct wire_fault *fault, const struct proto_field *f
 	return bad_field(fault, f, "a field of the wrong wire type");
 }
 
-/* Passes each field of a message to `take`, until one is refused. */
-static enum err each_field(struct str body,
-        enum err (*take)(void *to, const struct proto_field *f, struct wire_fault *fault), void *to,
-        struct wire_fault *fault)
+static enum err end_message(const struct proto *p, struct wire_fault *fault)
 {
-	struct proto p = proto_start(body);
-	struct proto_field f = {0};
-	while (proto_next(&p, &f)) {
-		enum err err = take(to, &f, fault);
-		if (err)
-			return err;
-	}
-	*fault = (struct wire_fault){p.fault, p.at};
-	return p.fault ? ERR_CORRUPT : ERR_OK;
-}
-
-/* ---- fields ---- */
-
-static enum err take_u64(uint64_t *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	*to = f->value;
-	return f->wire == PROTO_VARINT ? ERR_OK : wrong_wire(fault, f);
-}
-
-/* Takes the low 32 bits of larger numbers. */
-static enum err take_u32(uint32_t *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	*to = (uint32_t)f->value;
-	return f->wire == PROTO_VARINT ? ERR_OK : wrong_wire(fault, f);
-}
-
-static enum err take_delta(struct wire_address *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	*to = (struct wire_address){ADDRESS_DELTA, (uint64_t)unzigzag(f->value)};
-	return f->wire == PROTO_VARINT ? ERR_OK : wrong_wire(fault, f);
-}
-
-static enum err take_set(struct wire_address *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	*to = (struct wire_address){ADDRESS_SET, f->value};
-	return f->wire == PROTO_VARINT ? ERR_OK : wrong_wire(fault, f);
+	*fault = (struct wire_fault){p->fault, p->at};
+	return p->fault ? ERR_CORRUPT : ERR_OK;
 }
 
 static bool is_utf8(struct str s)
@@ -83,18 +46,6 @@ static enum err check_string(const struct proto_field *f, struct wire_fault *fau
 	if (f->wire != PROTO_BYTES)
 		return wrong_wire(fault, f);
 	return is_utf8(f->bytes) ? ERR_OK : bad_field(fault, f, "a string that is not UTF-8");
-}
-
-static enum err take_own_text(struct wire_text *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	*to = (struct wire_text){.kind = TEXT_LITERAL, .literal = f->bytes, .at = f->at};
-	return check_string(f, fault);
-}
-
-static enum err take_ref(struct wire_text *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	*to = (struct wire_text){.kind = TEXT_REF, .ref = (uint32_t)f->value, .at = f->at};
-	return f->wire == PROTO_VARINT ? ERR_OK : wrong_wire(fault, f);
 }
 
 /* ---- columns: repeated uint32, packed or one by one ---- */
@@ -131,88 +82,130 @@ static enum err take_packed(struct wire_column *to, const struct proto_field *f,
 		return bad_field(fault, f, too_many);
 	if (!column_reserve(to, count))
 		return ERR_NO_MEMORY;
-	while (in.at < in.end) {
+	for (uint32_t *next = to->items + to->count; in.at < in.end;) {
 		uint32_t value = (uint32_t)reader_varint(&in);
 		if (in.bad)
 			return bad_field(fault, f, "a bad varint in a packed field");
-		to->items[to->count++] = value;
+		*next++ = value;
 	}
+	to->count += count;
 	return ERR_OK;
 }
 
-static enum err take_column(struct wire_column *to, const struct proto_field *f, struct wire_fault *fault)
+static enum err take_column(struct wire_column *c, const struct proto_field *f, struct wire_fault *fault)
 {
 	if (f->wire == PROTO_BYTES)
-		return take_packed(to, f, fault);
+		return take_packed(c, f, fault);
 	if (f->wire != PROTO_VARINT)
 		return wrong_wire(fault, f);
-	return to->count < SYMBFILE_ENTRIES_MAX ? column_add(to, (uint32_t)f->value) : bad_field(fault, f, too_many);
+	return c->count < SYMBFILE_ENTRIES_MAX ? column_add(c, (uint32_t)f->value) : bad_field(fault, f, too_many);
 }
 
 /* ---- messages ---- */
 
-static enum err header_field(void *to, const struct proto_field *f, struct wire_fault *fault)
+/* What becomes of a field, and where in the message's struct. */
+struct field_place {
+	enum { SKIP, TAKE_U64, TAKE_U32, TAKE_DELTA, TAKE_SET, TAKE_TEXT, TAKE_REF, TAKE_COLUMN, TAKE_LINES } kind;
+	uint32_t offset;
+};
+
+static const struct field_place range_places[] = {
+        [RANGE_DELTA] = {TAKE_DELTA, offsetof(struct wire_range, address)},
+        [RANGE_LENGTH] = {TAKE_U64, offsetof(struct wire_range, length)},
+        [RANGE_FUNC] = {TAKE_TEXT, offsetof(struct wire_range, func)},
+        [RANGE_FILE] = {TAKE_TEXT, offsetof(struct wire_range, file)},
+        [RANGE_CALL_LINE] = {TAKE_U32, offsetof(struct wire_range, call_line)},
+        [RANGE_CALL_FILE] = {TAKE_TEXT, offsetof(struct wire_range, call_file)},
+        [RANGE_DEPTH] = {TAKE_U32, offsetof(struct wire_range, depth)},
+        [RANGE_LINES] = {TAKE_LINES, 0},
+        [RANGE_FUNC_REF] = {TAKE_REF, offsetof(struct wire_range, func)},
+        [RANGE_FILE_REF] = {TAKE_REF, offsetof(struct wire_range, file)},
+        [RANGE_CALL_FILE_REF] = {TAKE_REF, offsetof(struct wire_range, call_file)},
+        [RANGE_SET] = {TAKE_SET, offsetof(struct wire_range, address)},
+};
+
+static const struct field_place pad_places[] = {
+        [PAD_DELTA] = {TAKE_DELTA, offsetof(struct wire_pad, address)},
+        [PAD_FUNC] = {TAKE_COLUMN, offsetof(struct wire_pad, funcs)},
+        [PAD_FILE] = {TAKE_COLUMN, offsetof(struct wire_pad, files)},
+        [PAD_LINE] = {TAKE_COLUMN, offsetof(struct wire_pad, lines)},
+        [PAD_SET] = {TAKE_SET, offsetof(struct wire_pad, address)},
+};
+
+#define COUNT(places) (sizeof(places) / sizeof *(places))
+
+static enum err take_lines(struct wire_range *r, const struct proto_field *lines, struct wire_fault *fault)
 {
-	(void)to, (void)f, (void)fault;
-	return ERR_OK;
+	struct proto p = proto_start(lines->bytes);
+	struct proto_field f = {0};
+	enum err err = lines->wire == PROTO_BYTES ? ERR_OK : wrong_wire(fault, lines);
+	while (!err && proto_next(&p, &f))
+		if (f.number == LINES_OFFSET || f.number == LINES_LINE)
+			err = take_column(f.number == LINES_OFFSET ? &r->offsets : &r->lines, &f, fault);
+	return err ? err : end_message(&p, fault);
+}
+
+/* Reads the fields of a message into the struct `to`, until one is refused. Those without a place are skipped. */
+static enum err read_fields(
+        struct str body, const struct field_place *places, size_t count, void *to, struct wire_fault *fault)
+{
+	struct proto p = proto_start(body);
+	struct proto_field f = {0};
+	enum err err = ERR_OK;
+	while (!err && proto_next(&p, &f)) {
+		const struct field_place *place = f.number < count ? &places[f.number] : places;
+		void *at = (char *)to + place->offset;
+		switch (place->kind) {
+		case SKIP:
+			continue;
+		case TAKE_U64:
+			*(uint64_t *)at = f.value;
+			break;
+		case TAKE_U32: /* the low bits of larger numbers */
+			*(uint32_t *)at = (uint32_t)f.value;
+			break;
+		case TAKE_DELTA:
+			*(struct wire_address *)at = (struct wire_address){ADDRESS_DELTA, (uint64_t)unzigzag(f.value)};
+			break;
+		case TAKE_SET:
+			*(struct wire_address *)at = (struct wire_address){ADDRESS_SET, f.value};
+			break;
+		case TAKE_REF:
+			((struct wire_text *)at)->kind = TEXT_REF;
+			((struct wire_text *)at)->ref = (uint32_t)f.value;
+			((struct wire_text *)at)->at = f.at;
+			break;
+		case TAKE_TEXT:
+			*(struct wire_text *)at = (struct wire_text){TEXT_LITERAL, .literal = f.bytes, .at = f.at};
+			err = check_string(&f, fault);
+			continue;
+		case TAKE_COLUMN:
+			err = take_column(at, &f, fault);
+			continue;
+		case TAKE_LINES:
+			err = take_lines(to, &f, fault);
+			continue;
+		}
+		if (f.wire != PROTO_VARINT)
+			return wrong_wire(fault, &f);
+	}
+	return err ? err : end_message(&p, fault);
 }
 
 enum err wire_header_read(struct str body, struct wire_fault *fault)
 {
-	return each_field(body, header_field, NULL, fault);
-}
-
-static enum err lines_field(void *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	struct wire_range *r = to;
-	switch (f->number) {
-	case LINES_OFFSET:
-		return take_column(&r->offsets, f, fault);
-	case LINES_LINE:
-		return take_column(&r->lines, f, fault);
-	default:
-		return ERR_OK;
-	}
-}
-
-static enum err range_field(void *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	struct wire_range *r = to;
-	switch (f->number) {
-	case RANGE_DELTA:
-		return take_delta(&r->address, f, fault);
-	case RANGE_SET:
-		return take_set(&r->address, f, fault);
-	case RANGE_LENGTH:
-		return take_u64(&r->length, f, fault);
-	case RANGE_FUNC:
-		return take_own_text(&r->func, f, fault);
-	case RANGE_FUNC_REF:
-		return take_ref(&r->func, f, fault);
-	case RANGE_FILE:
-		return take_own_text(&r->file, f, fault);
-	case RANGE_FILE_REF:
-		return take_ref(&r->file, f, fault);
-	case RANGE_CALL_FILE:
-		return take_own_text(&r->call_file, f, fault);
-	case RANGE_CALL_FILE_REF:
-		return take_ref(&r->call_file, f, fault);
-	case RANGE_CALL_LINE:
-		return take_u32(&r->call_line, f, fault);
-	case RANGE_DEPTH:
-		return take_u32(&r->depth, f, fault);
-	case RANGE_LINES:
-		return f->wire == PROTO_BYTES ? each_field(f->bytes, lines_field, r, fault) : wrong_wire(fault, f);
-	default:
-		return ERR_OK;
-	}
+	struct proto p = proto_start(body);
+	struct proto_field f = {0};
+	while (proto_next(&p, &f))
+		;
+	return end_message(&p, fault);
 }
 
 enum err wire_range_read(struct wire_range *r, struct str body, struct wire_fault *fault)
 {
 	*r = (struct wire_range){.offsets = r->offsets, .lines = r->lines};
 	r->offsets.count = r->lines.count = 0;
-	return each_field(body, range_field, r, fault);
+	return read_fields(body, range_places, COUNT(range_places), r, fault);
 }
 
 void wire_range_release(struct wire_range *r)
@@ -221,30 +214,11 @@ void wire_range_release(struct wire_range *r)
 	free(r->lines.items);
 }
 
-static enum err pad_field(void *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	struct wire_pad *p = to;
-	switch (f->number) {
-	case PAD_DELTA:
-		return take_delta(&p->address, f, fault);
-	case PAD_SET:
-		return take_set(&p->address, f, fault);
-	case PAD_FUNC:
-		return take_column(&p->funcs, f, fault);
-	case PAD_FILE:
-		return take_column(&p->files, f, fault);
-	case PAD_LINE:
-		return take_column(&p->lines, f, fault);
-	default:
-		return ERR_OK;
-	}
-}
-
 enum err wire_pad_read(struct wire_pad *p, struct str body, struct wire_fault *fault)
 {
 	p->address.kind = ADDRESS_NONE;
 	p->funcs.count = p->files.count = p->lines.count = 0;
-	return each_field(body, pad_field, p, fault);
+	return read_fields(body, pad_places, COUNT(pad_places), p, fault);
 }
 
 void wire_pad_release(struct wire_pad *p)
@@ -256,26 +230,16 @@ void wire_pad_release(struct wire_pad *p)
 
 /* ---- the string table ---- */
 
-struct table_reading {
-	struct wire_table *table;
-	const uint8_t *body;
-};
-
-static enum err table_field(void *to, const struct proto_field *f, struct wire_fault *fault)
-{
-	struct table_reading *t = to;
-	if (f->number != TABLE_STRING)
-		return ERR_OK;
-	enum err err = check_string(f, fault);
-	return err ? err : column_add(&t->table->at, (uint32_t)(f->at - t->body));
-}
-
 enum err wire_table_read(struct wire_table *t, struct str body, struct wire_fault *fault)
 {
-	struct table_reading reading = {t, (const uint8_t *)body.data};
+	struct proto p = proto_start(body);
+	struct proto_field f = {0};
+	enum err err = ERR_OK;
 	t->at.count = 0;
-	enum err err = each_field(body, table_field, &reading, fault);
-	if (err)
+	while (!err && proto_next(&p, &f))
+		if (f.number == TABLE_STRING && !(err = check_string(&f, fault)))
+			err = column_add(&t->at, (uint32_t)(f.at - (const uint8_t *)body.data));
+	if (err || (err = end_message(&p, fault)))
 		return err;
 	/* Copy the body: the table is needed after the next message has replaced it. */
 	uint8_t *copy = realloc(t->copy, body.len + 1);
