@@ -6,16 +6,16 @@
  *
  * Library
  *
- *  1. Calls about one key are the library's: ASCII protocol, VERIFY_KEY, keys of [A-Za-z0-9:_-] up to MC_KEY_MAX
- *     bytes. Never NOREPLY, BUFFER_REQUESTS, NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which
- *     does not compare the key.
+ *  1. add, cas and delete are the library's: ASCII protocol, VERIFY_KEY, keys of [A-Za-z0-9:_-] up to MC_KEY_MAX bytes.
+ *     Never NOREPLY, BUFFER_REQUESTS, NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which does
+ *     not compare the key.
  *
  *  2. One handle for each thread and server, so that the library never chooses a server and a hung one cannot look like
  *     a miss.
  *
- *  3. Many keys are read and written over a connection of our own beside it (mc_connection.h): the library reads in
- *     pieces of 8 KB, and writes one value a round trip. Each key that comes is matched to one that was asked for, and
- *     each answer is read to its end.
+ *  3. Values are read and set over a connection of our own beside it (mc_connection.h): the library reads in pieces of
+ *     8 KB, and writes one value a round trip. Each key that comes is matched to one that was asked for, and each
+ * answer is read to its end.
  *
  *  4. After anything unclean (an unexpected code or answer, a timeout, a fetch that was left early) the handle or the
  *     connection is thrown away; a later call would read the answer to an earlier one. A new handle has no memory of
@@ -63,7 +63,6 @@
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/permits.h"
-#include "base/put.h"
 #include "base/search.h"
 #include "base/varint.h"
 #include "cache/mc_connection.h"
@@ -82,7 +81,7 @@ enum {
 static const int64_t probe_interval = SECOND;
 
 struct server {
-	const char *name;            /* as configured; in mc_servers.names */
+	char *name;                  /* as configured; owned */
 	char host[CONFIG_HOST_SIZE]; /* empty: name is the path of a unix socket */
 	in_port_t port;
 	struct mc_address address; /* the same */
@@ -102,7 +101,6 @@ struct mc_servers {
 	long connect_ms, wait_ms;
 	struct server items[CONFIG_LIST_MAX];
 	struct point ring[CONFIG_LIST_MAX * POINTS];
-	char *names[CONFIG_LIST_MAX];
 	bool keyed;
 	struct mac_key key; /* when keyed */
 };
@@ -113,22 +111,21 @@ struct spare {
 	_Alignas(16) uint8_t blocks[SPARE_BLOCKS][SPARE_SIZE];
 };
 
-/* One thread's connection to one server, for one key. */
+/* One thread's handle of one server. */
 struct handle {
-	memcached_st *st;           /* NULL: not open */
-	struct spare *spare;        /* owned; there with st */
-	memcached_result_st result; /* valid with st */
-	bool proven;                /* a call over this connection has succeeded */
+	memcached_st *st;    /* NULL: not open */
+	struct spare *spare; /* owned; there with st */
+	bool proven;         /* a call over this connection has succeeded */
 };
 
 struct mc_client {
 	struct mc_servers *servers; /* not owned */
 	struct mac *mac;            /* NULL: not keyed */
 	struct handle handles[CONFIG_LIST_MAX];
-	struct mc_connection connections[CONFIG_LIST_MAX]; /* for many keys */
-	uint32_t *order;                                   /* indices of gets, by server; then the server of each get */
-	size_t order_cap;                                  /* capacity in gets */
-	bool repeated;                                     /* the last call was repeated */
+	struct mc_connection connections[CONFIG_LIST_MAX];
+	uint32_t *order;  /* indices of gets, by server; then the server of each get */
+	size_t order_cap; /* capacity in gets */
+	bool repeated;    /* the last call was repeated */
 };
 
 /* ---- servers and their ring ---- */
@@ -160,15 +157,6 @@ static bool parse_address(struct server *s, const char *name)
 	return inet_pton(AF_INET, s->host, &four->sin_addr) == 1;
 }
 
-static enum err parse_server(struct server *s, const char *name, struct error *e)
-{
-	if (parse_address(s, name))
-		return ERR_OK;
-	return error_set(e, ERR_CONFIG,
-	        "memcached: %.100s is neither address:port (numbers, IPv6 in brackets) nor the path of a unix socket",
-	        name);
-}
-
 static int compare_points(const void *a, const void *b)
 {
 	const struct point *p = a, *q = b;
@@ -181,7 +169,8 @@ static void ring_init(struct mc_servers *s)
 		for (unsigned k = 0; k < POINTS; k++) {
 			uint8_t number[4];
 			put_u32(number, k);
-			s->ring[i * POINTS + k].at = checksum(s->names[i], strlen(s->names[i]), number, sizeof number);
+			s->ring[i * POINTS + k].at =
+			        checksum(s->items[i].name, strlen(s->items[i].name), number, sizeof number);
 			s->ring[i * POINTS + k].server = i;
 		}
 	qsort(s->ring, s->count * POINTS, sizeof s->ring[0], compare_points);
@@ -204,15 +193,16 @@ static enum err add_server(struct mc_servers *s, const char *name, struct error 
 {
 	struct server *server = &s->items[s->count];
 	for (unsigned i = 0; i < s->count; i++)
-		if (strcmp(s->names[i], name) == 0)
+		if (strcmp(s->items[i].name, name) == 0)
 			return error_set(e, ERR_CONFIG, "memcached: %.100s is named twice", name);
-	enum err result = parse_server(server, name, e);
-	if (result)
-		return result;
-	s->names[s->count] = strdup(name);
-	if (!s->names[s->count])
+	if (!parse_address(server, name))
+		return error_set(e, ERR_CONFIG,
+		        "memcached: %.100s is neither address:port (numbers, IPv6 in brackets) nor the path of a unix "
+		        "socket",
+		        name);
+	if (!(server->name = strdup(name)))
 		return no_memory(e);
-	server->name = s->names[s->count++];
+	s->count++;
 	return ERR_OK;
 }
 
@@ -249,7 +239,7 @@ void mc_servers_free(struct mc_servers *s)
 	if (!s)
 		return;
 	for (unsigned i = 0; i < s->count; i++)
-		free(s->names[i]);
+		free(s->items[i].name);
 	OPENSSL_cleanse(&s->key, sizeof s->key);
 	free(s);
 }
@@ -382,7 +372,6 @@ static void handle_drop(struct handle *h)
 {
 	if (!h->st)
 		return;
-	memcached_result_free(&h->result);
 	memcached_free(h->st);
 	free(h->spare);
 	h->st = NULL;
@@ -423,7 +412,7 @@ static bool handle_open(struct handle *h, const struct mc_servers *s, const stru
 		ok = memcached_server_add(st, server->host, server->port) == MEMCACHED_SUCCESS;
 	else if (ok)
 		ok = memcached_server_add_unix_socket(st, server->name) == MEMCACHED_SUCCESS;
-	if (!ok || !memcached_result_create(st, &h->result)) {
+	if (!ok) {
 		memcached_free(st);
 		free(spare);
 		return false;
@@ -464,9 +453,9 @@ void mc_client_free(struct mc_client *c)
 	free(c);
 }
 
-/* ---- calls about one key ---- */
+/* ---- add, cas and delete: calls of the library ---- */
 
-enum call_kind { CALL_SET, CALL_ADD, CALL_CAS, CALL_DELETE, CALL_COMPARE };
+enum call_kind { CALL_ADD, CALL_CAS, CALL_DELETE };
 
 struct call {
 	enum call_kind kind;
@@ -474,82 +463,56 @@ struct call {
 	const void *value;
 	size_t len;
 	time_t expire;
-	uint64_t cas; /* CALL_COMPARE: out */
+	uint64_t cas; /* the number of the value to replace */
 };
 
-/* Whether the value is the same: MEMCACHED_SUCCESS, or DATA_EXISTS if it is another. */
-static memcached_return_t compare_once(struct handle *h, struct call *call)
+static memcached_return_t call_once(memcached_st *st, const struct call *call)
 {
-	const char *key = call->key->text;
-	size_t key_len = call->key->len;
-	memcached_return_t code = memcached_mget(h->st, &key, &key_len, 1), found = MEMCACHED_NOTFOUND;
-	memcached_result_st *r;
-	while (code == MEMCACHED_SUCCESS && (r = memcached_fetch_result(h->st, &h->result, &code))) {
-		if (memcached_result_key_length(r) != key_len ||
-		        memcmp(memcached_result_key_value(r), key, key_len) != 0)
-			return MEMCACHED_PROTOCOL_ERROR;
-		size_t len = memcached_result_length(r);
-		bool same = len == call->len && (!len || memcmp(memcached_result_value(r), call->value, len) == 0);
-		found = same ? MEMCACHED_SUCCESS : MEMCACHED_DATA_EXISTS;
-		call->cas = memcached_result_cas(r);
-	}
-	return code == MEMCACHED_END || code == MEMCACHED_NOTFOUND ? found : code;
-}
-
-static memcached_return_t call_once(struct handle *h, struct call *call)
-{
-	memcached_st *st = h->st;
-	const char *key = call->key ? call->key->text : "", *value = call->len > 0 ? call->value : "";
-	size_t key_len = call->key ? call->key->len : 0;
-	switch (call->kind) {
-	case CALL_SET:
-		return memcached_set(st, key, key_len, value, call->len, call->expire, 0);
-	case CALL_ADD:
+	const char *key = call->key->text, *value = call->len > 0 ? call->value : "";
+	const size_t key_len = call->key->len;
+	if (call->kind == CALL_ADD)
 		return memcached_add(st, key, key_len, value, call->len, call->expire, 0);
-	case CALL_CAS:
+	if (call->kind == CALL_CAS)
 		return memcached_cas(st, key, key_len, value, call->len, call->expire, 0, call->cas);
-	case CALL_COMPARE:
-		return compare_once(h, call);
-	case CALL_DELETE:
-		break;
-	}
 	return memcached_delete(st, key, key_len, 0);
 }
 
 /* MC_DOWN for every code that the call should not return. */
 static enum mc_status call_status(enum call_kind kind, memcached_return_t code)
 {
-	bool stores = kind == CALL_SET || kind == CALL_ADD || kind == CALL_CAS;
 	if (code == MEMCACHED_SUCCESS)
 		return MC_OK;
-	if (stores && code == MEMCACHED_E2BIG)
+	if (kind != CALL_DELETE && code == MEMCACHED_E2BIG)
 		return MC_TOO_LARGE;
-	if ((kind == CALL_ADD && code == MEMCACHED_NOTSTORED) ||
-	        ((kind == CALL_ADD || kind == CALL_CAS || kind == CALL_COMPARE) && code == MEMCACHED_DATA_EXISTS))
+	if ((kind == CALL_ADD && code == MEMCACHED_NOTSTORED) || (kind != CALL_DELETE && code == MEMCACHED_DATA_EXISTS))
 		return MC_EXISTS;
-	if ((kind == CALL_CAS || kind == CALL_DELETE || kind == CALL_COMPARE) && code == MEMCACHED_NOTFOUND)
+	if (kind != CALL_ADD && code == MEMCACHED_NOTFOUND)
 		return MC_MISSING;
 	return MC_DOWN;
 }
 
 /* An answer, though not a helpful one: the server is alive. */
-static bool is_server_error(memcached_return_t code)
+static void note_server_error(struct server *s)
 {
-	return code == MEMCACHED_SERVER_ERROR || code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE;
+	metric_add(M_MEMCACHED_ERRORS, 1);
+	breaker_answered(s);
 }
 
-static enum mc_status call_server(struct mc_client *c, unsigned server, struct call *call)
+static enum mc_status call_key(struct mc_client *c, const struct call *call)
 {
+	c->repeated = false;
+	if (c->servers->count == 0)
+		return MC_DOWN;
+	unsigned server = server_of(c->servers, call->key->route);
 	struct server *s = &c->servers->items[server];
 	struct handle *h = &c->handles[server];
-	c->repeated = false;
 	if (!breaker_allows(s))
 		return MC_DOWN;
 	permit_give();
 	for (unsigned attempt = 0; attempt < 2 && handle_open(h, c->servers, s); attempt++) {
 		bool proven = h->proven;
 		c->repeated = attempt > 0;
-		memcached_return_t code = call_once(h, call);
+		memcached_return_t code = call_once(h->st, call);
 		enum mc_status status = call_status(call->kind, code);
 		if (status != MC_DOWN) {
 			h->proven = true;
@@ -559,9 +522,8 @@ static enum mc_status call_server(struct mc_client *c, unsigned server, struct c
 		/* while the library still knows it */
 		note_reason(s, memcached_last_error_errno(h->st));
 		handle_drop(h);
-		if (is_server_error(code)) {
-			metric_add(M_MEMCACHED_ERRORS, 1);
-			breaker_answered(s);
+		if (code == MEMCACHED_SERVER_ERROR || code == MEMCACHED_SERVER_MEMORY_ALLOCATION_FAILURE) {
+			note_server_error(s);
 			return MC_DOWN;
 		}
 		if (!proven || code == MEMCACHED_TIMEOUT)
@@ -571,19 +533,12 @@ static enum mc_status call_server(struct mc_client *c, unsigned server, struct c
 	return MC_DOWN;
 }
 
-static enum mc_status call_key(struct mc_client *c, struct call *call)
-{
-	if (c->servers->count == 0)
-		return MC_DOWN;
-	return call_server(c, server_of(c->servers, call->key->route), call);
-}
-
 static time_t expire_time(uint32_t seconds)
 {
 	return seconds < EXPIRE_MAX ? seconds : EXPIRE_MAX;
 }
 
-/* ---- many keys in one round trip, over our own connections ---- */
+/* ---- values, many in one round trip, over our own connections ---- */
 
 /* From now on for a whole call. */
 static struct mc_connection *bound_waits(struct mc_client *c, unsigned server)
@@ -612,10 +567,8 @@ static bool call_ended(struct mc_client *c, unsigned server, bool answered)
 		return false;
 	}
 	mc_connection_close(connection);
-	/* an answer, though not a helpful one: the server is alive */
 	if (connection->error == EREMOTEIO) {
-		metric_add(M_MEMCACHED_ERRORS, 1);
-		breaker_answered(s);
+		note_server_error(s);
 		return false;
 	}
 	if (again)
@@ -654,19 +607,12 @@ static bool sort_by_server(
 	return true;
 }
 
-static uint8_t *put_number(uint8_t *at, uint64_t v)
-{
-	return put_decimal(PUT(at, " "), v);
-}
-
 /* "set KEY 0 EXPIRE LENGTH", the value, and an end of line. */
 static void put_set(struct iovec parts[3], char command[COMMAND_MAX], const struct mc_item *item)
 {
-	uint8_t *at = PUT((uint8_t *)command, "set ");
-	at = PUT(put_text(at, item->key.text, item->key.len), " 0");
-	at = put_number(at, (uint64_t)expire_time(item->expire));
-	at = PUT(put_number(at, item->len), "\r\n");
-	parts[0] = (struct iovec){command, (size_t)(at - (uint8_t *)command)};
+	int n = snprintf(command, COMMAND_MAX, "set %s 0 %ld %zu\r\n", item->key.text, (long)expire_time(item->expire),
+	        item->len);
+	parts[0] = (struct iovec){command, (size_t)n};
 	parts[1] = (struct iovec){(void *)(uintptr_t)item->value, item->len};
 	parts[2] = (struct iovec){(void *)(uintptr_t) "\r\n", 2};
 }
@@ -726,8 +672,17 @@ static bool writing_read(struct writing *w, unsigned server)
 	return true;
 }
 
+static void writing_begin(struct writing *w, unsigned server)
+{
+	if (w->count && !breaker_allows(&w->client->servers->items[server]))
+		w->count = 0;
+	w->sent = w->count && writing_send(w, server);
+}
+
 static void writing_finish(struct writing *w, unsigned server)
 {
+	if (!w->count)
+		return;
 	bool sent = w->sent;
 	while (call_ended(w->client, server, sent && writing_read(w, server)))
 		sent = writing_send(w, server);
@@ -745,16 +700,32 @@ void mc_set_many(struct mc_client *c, struct mc_item *items, size_t count)
 	permit_give();
 	for (unsigned s = 0; s < servers; s++) {
 		all[s] = (struct writing){c, items, c->order + first[s], first[s + 1] - first[s], 0, false};
-		if (!all[s].count)
-			continue;
-		if (!breaker_allows(&c->servers->items[s]))
-			all[s].count = 0;
-		else
-			all[s].sent = writing_send(&all[s], s);
+		writing_begin(&all[s], s);
 	}
 	for (unsigned s = 0; s < servers; s++)
-		if (all[s].count)
-			writing_finish(&all[s], s);
+		writing_finish(&all[s], s);
+}
+
+enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+{
+	struct mc_item item = {*key, value, len, expire, MC_DOWN};
+	mc_set_many(c, &item, 1);
+	return item.status;
+}
+
+enum err mc_probe(struct mc_client *c, unsigned server, struct error *e)
+{
+	struct mc_item item = {{"symbolicated:probe", 18, 0}, "1", 1, 60, MC_DOWN};
+	struct writing w = {c, &item, &(const uint32_t){0}, 1, 0, false};
+	char reason[160];
+	struct server *s = &c->servers->items[server];
+	permit_give();
+	writing_begin(&w, server);
+	writing_finish(&w, server);
+	if (item.status == MC_OK)
+		return ERR_OK;
+	return error_set(
+	        e, ERR_UNAVAILABLE, "memcached %.80s does not answer%s", s->name, reason_of(s, reason, sizeof reason));
 }
 
 /* The keys that one call asks one server for. */
@@ -883,20 +854,28 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 
 /* ---- what reads back ---- */
 
-/* MC_OK: the same value is there; MC_EXISTS: another one. */
-static enum mc_status compare_value(
-        struct mc_client *c, const struct mc_key *key, const void *expected, size_t len, uint64_t *cas)
+struct comparison {
+	const struct call *call; /* with the value that is expected */
+	bool same;
+	uint64_t cas;
+};
+
+static void compare(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas)
 {
-	struct call call = {CALL_COMPARE, key, expected, len, 0, 0};
-	enum mc_status status = call_key(c, &call);
-	*cas = call.cas;
-	return status;
+	struct comparison *to = arg;
+	(void)index;
+	to->same = len == to->call->len && (!len || memcmp(value, to->call->value, len) == 0);
+	to->cas = cas;
 }
 
-enum mc_status mc_set(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
+/* MC_OK: the same value is there; MC_EXISTS: another one. */
+static enum mc_status compare_value(struct mc_client *c, const struct call *call, uint64_t *cas)
 {
-	struct call call = {CALL_SET, key, value, len, expire_time(expire), 0};
-	return call_key(c, &call);
+	struct comparison found = {call, false, 0};
+	struct mc_get get = {.key = *call->key};
+	mc_multiget(c, &get, 1, INT64_MAX, compare, &found);
+	*cas = found.cas;
+	return get.status == MC_OK && !found.same ? MC_EXISTS : get.status;
 }
 
 enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire)
@@ -907,7 +886,7 @@ enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void 
 	/* If the call was repeated, the value that exists can be that of the first attempt. */
 	if (status != MC_DOWN && !(status == MC_EXISTS && c->repeated))
 		return status;
-	status = compare_value(c, key, value, len, &cas);
+	status = compare_value(c, &call, &cas);
 	return status == MC_MISSING ? MC_DOWN : status;
 }
 
@@ -915,7 +894,7 @@ enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void 
 static enum mc_status replaced(struct mc_client *c, const struct call *call, bool release)
 {
 	uint64_t cas;
-	enum mc_status status = compare_value(c, call->key, call->value, call->len, &cas);
+	enum mc_status status = compare_value(c, call, &cas);
 	if (release && status == MC_MISSING)
 		return MC_OK;
 	if (status != MC_OK && status != MC_EXISTS)
@@ -930,7 +909,7 @@ static enum mc_status replaced(struct mc_client *c, const struct call *call, boo
 static enum mc_status replace(struct mc_client *c, struct call *call)
 {
 	bool release = call->expire < 0;
-	enum mc_status status = compare_value(c, call->key, call->value, call->len, &call->cas);
+	enum mc_status status = compare_value(c, call, &call->cas);
 	if (status != MC_OK)
 		return status;
 	status = call_key(c, call);
@@ -949,20 +928,5 @@ enum mc_status mc_release(struct mc_client *c, const struct mc_key *key, const v
 
 enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key)
 {
-	struct call call = {.kind = CALL_DELETE, .key = key};
-	return call_key(c, &call);
-}
-
-enum err mc_probe(struct mc_client *c, unsigned server, struct error *e)
-{
-	/* This writes a value: libmemcached answers version requests from its own memory, and takes a get from a dead
-	 * server for a miss. */
-	static const struct mc_key key = {.text = "symbolicated:probe", .len = 18};
-	struct call call = {.kind = CALL_SET, .key = &key, .value = "1", .len = 1, .expire = 60};
-	char reason[160];
-	struct server *s = &c->servers->items[server];
-	if (call_server(c, server, &call) == MC_OK)
-		return ERR_OK;
-	return error_set(
-	        e, ERR_UNAVAILABLE, "memcached %.80s does not answer%s", s->name, reason_of(s, reason, sizeof reason));
+	return call_key(c, &(struct call){.kind = CALL_DELETE, .key = key});
 }
