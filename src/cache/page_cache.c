@@ -19,10 +19,12 @@ enum {
 	SWEPT = 32, /* pages while their module is locked */
 };
 
+LIST_HEAD(module_chain, module);
+
 struct shard {
 	pthread_mutex_t lock; /* guards the chains; a module's own lock is taken inside it, never the other way round.
 	                         Warm requests wait for both, so neither is held for long */
-	struct module *chains[CHAINS];
+	struct module_chain chains[CHAINS];
 };
 
 struct page_cache {
@@ -52,7 +54,7 @@ static struct shard *shard_of(struct page_cache *c, const struct module_hash *ha
 	return &c->shards[hash->bytes[0] % SHARDS];
 }
 
-static struct module **chain_of(struct shard *s, const struct module_hash *hash)
+static struct module_chain *chain_of(struct shard *s, const struct module_hash *hash)
 {
 	return &s->chains[hash->bytes[1] % CHAINS];
 }
@@ -135,9 +137,7 @@ static int64_t over(const struct page_cache *c, uint64_t limit)
 /* Takes a module out of its shard, whose lock is held. Returns the bytes that this frees. */
 static int64_t unlink_module(struct page_cache *c, struct module *m)
 {
-	*m->link = m->next;
-	if (m->next)
-		m->next->link = m->link;
+	LIST_REMOVE(m, chain);
 	pthread_mutex_lock(&m->lock);
 	int64_t bytes = (int64_t)m->bytes;
 	m->in_cache = false;
@@ -149,14 +149,14 @@ static int64_t unlink_module(struct page_cache *c, struct module *m)
 
 static struct module *find_module(struct shard *s, const struct module_hash *hash)
 {
-	struct module *m = *chain_of(s, hash);
-	while (m && !module_hash_equal(&m->hash, hash))
-		m = m->next;
+	struct module *m;
+	LIST_FOREACH(m, chain_of(s, hash), chain)
+		if (module_hash_equal(&m->hash, hash))
+			break;
 	return m;
 }
 
-/* As page_cache_remove. Returns the bytes that this frees. */
-static int64_t remove_module(struct page_cache *c, const struct module_hash *hash, const struct module *only)
+int64_t page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only)
 {
 	struct shard *s = shard_of(c, hash);
 	int64_t bytes = 0;
@@ -231,9 +231,9 @@ static struct module *next_module(struct shard *s, unsigned *chain, unsigned *n)
 	struct module *m = NULL;
 	pthread_mutex_lock(&s->lock);
 	for (; *chain < CHAINS; (*chain)++, *n = 0) {
-		m = s->chains[*chain];
+		m = LIST_FIRST(&s->chains[*chain]);
 		for (unsigned i = 0; m && i < *n; i++)
-			m = m->next;
+			m = LIST_NEXT(m, chain);
 		if (m)
 			break;
 	}
@@ -250,7 +250,7 @@ static void sweep_shard(struct page_cache *c, struct shard *s, uint64_t goal, bo
 	unsigned chain = 0, n = 0;
 	while (over(c, goal) > 0 && (m = next_module(s, &chain, &n))) {
 		if (sweep_module(c, m, spares))
-			metric_add(M_CACHE_EVICTED, remove_module(c, &m->hash, m));
+			metric_add(M_CACHE_EVICTED, page_cache_remove(c, &m->hash, m));
 		else
 			n++;
 		module_unref(m);
@@ -326,18 +326,13 @@ struct module *page_cache_get(struct page_cache *c, const struct module_hash *ha
 void page_cache_add(struct page_cache *c, struct module *m)
 {
 	struct shard *s = shard_of(c, &m->hash);
-	struct module **chain = chain_of(s, &m->hash), *old;
 	pthread_mutex_lock(&s->lock);
-	old = find_module(s, &m->hash);
+	struct module *old = find_module(s, &m->hash);
 	if (old)
 		unlink_module(c, old);
 	module_ref(m);
 	note_use(c, m);
-	m->next = *chain;
-	m->link = chain;
-	if (m->next)
-		m->next->link = &m->next;
-	*chain = m;
+	LIST_INSERT_HEAD(chain_of(s, &m->hash), m, chain);
 	pthread_mutex_lock(&m->lock);
 	m->in_cache = true;
 	account(c, (int64_t)m->bytes);
@@ -349,8 +344,9 @@ void page_cache_add(struct page_cache *c, struct module *m)
 
 static struct module *unfinished_of(struct shard *s)
 {
+	struct module *m;
 	for (unsigned i = 0; i < CHAINS; i++)
-		for (struct module *m = s->chains[i]; m; m = m->next)
+		LIST_FOREACH(m, &s->chains[i], chain)
 			if (*m->label && !atomic_load(&m->finished)) {
 				module_ref(m);
 				return m;
@@ -369,19 +365,14 @@ struct module *page_cache_unfinished(struct page_cache *c)
 	return m;
 }
 
-void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only)
-{
-	remove_module(c, hash, only);
-}
-
 void page_cache_free(struct page_cache *c)
 {
 	if (!c)
 		return;
 	for (unsigned i = 0; i < SHARDS; i++) {
 		for (unsigned k = 0; k < CHAINS; k++)
-			while (c->shards[i].chains[k])
-				page_cache_remove(c, &c->shards[i].chains[k]->hash, NULL);
+			while (!LIST_EMPTY(&c->shards[i].chains[k]))
+				page_cache_remove(c, &LIST_FIRST(&c->shards[i].chains[k])->hash, NULL);
 		pthread_mutex_destroy(&c->shards[i].lock);
 	}
 	pthread_mutex_destroy(&c->evicting);

@@ -4,6 +4,7 @@
 #define CACHE_PAGE_CACHE_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "map/offmap.h"
 
@@ -34,7 +35,7 @@ struct module {
 	int64_t lost_at; /* clock_now() when it was loaded because memcached had lost a page; 0: not for that */
 	uint64_t bytes;  /* charged to the cache, under lock */
 	bool in_cache;   /* under lock */
-	struct module *next, **link; /* chain of its shard */
+	LIST_ENTRY(module) chain;
 };
 
 struct page_cache;
@@ -64,8 +65,8 @@ void page_cache_shrink(struct page_cache *c, uint64_t bytes);
 void page_cache_tick(struct page_cache *c);
 /* A module, with a further reference, that has a text and is not finished; NULL if there is none. */
 struct module *page_cache_unfinished(struct page_cache *c);
-/* Removes a module; if `only` is not NULL, only if it is that one. */
-void page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
+/* Removes a module; if `only` is not NULL, only if it is that one. Returns the bytes that this frees. */
+int64_t page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);
 
 /* A raw page with a further reference, or NULL when it is not in memory. */
 struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number);
