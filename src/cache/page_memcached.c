@@ -197,29 +197,30 @@ enum mc_status page_memcached_invalidate(struct mc_client *c, const struct modul
 	return MC_OK;
 }
 
-enum mc_status page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token)
-{
+struct lease {
 	struct mc_key key;
 	uint8_t value[8];
-	module_key(&key, 'l', hash);
-	put_u64(value, token);
-	return mc_add(c, &key, value, sizeof value, LEASE_SECONDS);
+};
+
+static struct lease lease_of(const struct module_hash *hash, uint64_t token)
+{
+	struct lease l;
+	module_key(&l.key, 'l', hash);
+	put_u64(l.value, token);
+	return l;
 }
 
-static enum mc_status replace_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token, bool release)
+enum mc_status page_memcached_lease(struct mc_client *c, const struct module_hash *hash, uint64_t token)
 {
-	struct mc_key key;
-	uint8_t value[8];
-	module_key(&key, 'l', hash);
-	put_u64(value, token);
-	return release ? mc_release(c, &key, value, sizeof value)
-	               : mc_renew(c, &key, value, sizeof value, LEASE_SECONDS);
+	const struct lease l = lease_of(hash, token);
+	return mc_add(c, &l.key, l.value, sizeof l.value, LEASE_SECONDS);
 }
 
 enum mc_status page_memcached_lease_renew(
         struct mc_client *c, const struct module_hash *hash, uint64_t token, uint64_t marker)
 {
-	enum mc_status status = replace_lease(c, hash, token, false);
+	const struct lease l = lease_of(hash, token);
+	enum mc_status status = mc_renew(c, &l.key, l.value, sizeof l.value, LEASE_SECONDS);
 	if (status != MC_MISSING)
 		return status;
 	status = page_memcached_lease(c, hash, token);
@@ -236,8 +237,9 @@ enum mc_status page_memcached_lease_renew(
 
 void page_memcached_lease_release(struct mc_client *c, const struct module_hash *hash, uint64_t token)
 {
-	if (replace_lease(c, hash, token, true) == MC_EXISTS) /* it may have been renewed meanwhile */
-		replace_lease(c, hash, token, true);
+	const struct lease l = lease_of(hash, token);
+	if (mc_release(c, &l.key, l.value, sizeof l.value) == MC_EXISTS) /* it may have been renewed meanwhile */
+		mc_release(c, &l.key, l.value, sizeof l.value);
 }
 
 /* ---- storing ---- */
@@ -248,8 +250,9 @@ struct storing {
 	struct mc_client *client;
 	struct module *module;
 	const struct store_options *options;
-	const struct store_source *source;
-	uint64_t *total;
+	const struct store_source
+	        *source; /* NULL: what is stored by itself is tried once, for it can be had otherwise */
+	uint64_t total;  /* bytes that were stored */
 	/* the values that are to be sent together */
 	struct mc_item items[MC_SET_MAX];
 	struct buffer values[MC_SET_MAX];
@@ -257,8 +260,10 @@ struct storing {
 	size_t bytes;
 };
 
-static void storing_init(struct storing *s)
+static void storing_init(struct storing *s, struct mc_client *c, struct module *m, const struct store_options *options,
+        const struct store_source *source)
 {
+	*s = (struct storing){.client = c, .module = m, .options = options, .source = source};
 	for (unsigned i = 0; i < MC_SET_MAX; i++)
 		buffer_init(&s->values[i], SIZE_MAX);
 }
@@ -276,7 +281,7 @@ static enum mc_status note_stored(struct storing *s)
 	enum mc_status status = MC_OK;
 	for (unsigned i = 0; i < s->count; i++) {
 		if (s->items[i].status == MC_OK) {
-			*s->total += s->items[i].len;
+			s->total += s->items[i].len;
 			metric_add(M_PAGES_STORED, 1);
 			continue;
 		}
@@ -294,7 +299,8 @@ static enum mc_status flush(struct storing *s)
 	mc_set_many(s->client, s->items, s->count);
 	enum mc_status status = note_stored(s);
 	/* one slow answer from a busy server should not cost the whole map */
-	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source->go_on(s->source->arg); i++) {
+	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source && s->source->go_on(s->source->arg);
+	        i++) {
 		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
 		mc_set_many(s->client, s->items, s->count);
 		status = note_stored(s);
@@ -369,32 +375,22 @@ bool page_memcached_reachable(struct mc_client *c, const struct module_hash *has
 enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
         const struct store_source *source, uint64_t *bytes)
 {
-	struct storing s = {.client = c, .module = m, .options = options, .source = source, .total = bytes};
-	*bytes = 0;
-	storing_init(&s);
+	struct storing s;
+	storing_init(&s, c, m, options, source);
 	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count, NULL);
 	if (status == MC_OK)
 		status = store_pages(&s, PAGE_CODE, m->map->code_count, source->code_order);
 	if (status == MC_OK)
 		status = source->go_on(source->arg) ? store_root(&s) : MC_DOWN;
+	*bytes = s.total;
 	storing_release(&s);
 	return status;
 }
 
-/* For what is stored by itself: it can be had otherwise, so it is tried once. */
-static bool do_not_go_on(void *arg)
-{
-	(void)arg;
-	return false;
-}
-
-static const struct store_source once = {.go_on = do_not_go_on};
-
 enum mc_status page_memcached_store_root(struct mc_client *c, struct module *m, const struct store_options *options)
 {
-	uint64_t bytes = 0;
-	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
-	storing_init(&s);
+	struct storing s;
+	storing_init(&s, c, m, options, NULL);
 	enum mc_status status = store_root(&s);
 	storing_release(&s);
 	return status;
@@ -403,9 +399,8 @@ enum mc_status page_memcached_store_root(struct mc_client *c, struct module *m, 
 enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number, const struct page *p,
         const struct store_options *options)
 {
-	uint64_t bytes = 0;
-	struct storing s = {.client = c, .module = m, .options = options, .source = &once, .total = &bytes};
-	storing_init(&s);
+	struct storing s;
+	storing_init(&s, c, m, options, NULL);
 	enum mc_status status = add_page(&s, number, p);
 	if (status == MC_OK)
 		status = flush(&s);
