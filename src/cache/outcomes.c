@@ -122,29 +122,29 @@ unsigned failure_seconds(int64_t until, int64_t now)
 int64_t outcomes_set(struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling,
         const struct outcome *what)
 {
-	int64_t ttl = 0, until;
+	int64_t until = 0;
 	bool again = false;
-	struct entry *e = calloc(1, sizeof *e);
-	if (!e)
-		return 0;
 	pthread_mutex_lock(&f->lock);
-	struct entry *old = find_entry(f, hash, spelling);
-	if (old) {
-		again = what->class == FAILURE_TEMPORARY && old->failure.class == FAILURE_TEMPORARY &&
-		        clock_now() - old->failure.until < f->ttl_max;
-		ttl = old->ttl;
-		drop_entry(f, old);
+	struct entry *e = find_entry(f, hash, spelling);
+	if (e) {
+		again = what->class == FAILURE_TEMPORARY && e->failure.class == FAILURE_TEMPORARY &&
+		        clock_now() - e->failure.until < f->ttl_max;
+		TAILQ_REMOVE(&f->ages, e, age);
+	} else if ((e = calloc(1, sizeof *e))) {
+		while (f->count && f->count >= f->max)
+			drop_entry(f, TAILQ_FIRST(&f->ages));
+		e->hash = *hash;
+		e->spelling = *spelling;
+		LIST_INSERT_HEAD(chain_of(f, hash), e, chain);
+		f->count++;
+		metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
 	}
-	while (f->count && f->count >= f->max)
-		drop_entry(f, TAILQ_FIRST(&f->ages));
-	*e = (struct entry){.hash = *hash, .spelling = *spelling, .ttl = ttl};
-	until = clock_now() + time_to_live(f, e, what->class, again);
-	e->failure = *what;
-	e->failure.until = until;
-	LIST_INSERT_HEAD(chain_of(f, hash), e, chain);
-	TAILQ_INSERT_TAIL(&f->ages, e, age);
-	f->count++;
-	metric_set(M_FAILURES_REMEMBERED, (int64_t)f->count);
+	if (e) {
+		until = clock_now() + time_to_live(f, e, what->class, again);
+		e->failure = *what;
+		e->failure.until = until;
+		TAILQ_INSERT_TAIL(&f->ages, e, age);
+	}
 	pthread_mutex_unlock(&f->lock);
 	return until;
 }
