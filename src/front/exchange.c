@@ -3,6 +3,7 @@
 
 #include "front/exchange_private.h"
 
+#include <ctype.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,12 +67,9 @@ static struct str param(const struct exchange *x, const char *name)
 
 static bool is_word(struct str s)
 {
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.data[i];
-		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-		if (!letter && !(c >= '0' && c <= '9') && c != '_' && c != '-')
+	for (size_t i = 0; i < s.len; i++)
+		if (!isalnum((unsigned char)s.data[i]) && s.data[i] != '_' && s.data[i] != '-')
 			return false;
-	}
 	return s.len;
 }
 
@@ -168,15 +166,10 @@ static enum err too_large(struct error *e, uint64_t max, const char *how)
 static enum err announced_length(const struct exchange *x, uint64_t max, uint64_t *length, bool *known, struct error *e)
 {
 	struct str text = param(x, "CONTENT_LENGTH");
-	*length = 0;
 	*known = text.len;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.data[i] < '0' || text.data[i] > '9')
-			return error_set(e, ERR_BAD_REQUEST, "Content-Length is not a number");
-		if (*length > UINT64_MAX / 10 - 1)
-			return too_large(e, max, "");
-		*length = *length * 10 + (uint64_t)(text.data[i] - '0');
-	}
+	if (strspn(text.data, "0123456789") != text.len)
+		return error_set(e, ERR_BAD_REQUEST, "Content-Length is not a number");
+	*length = strtoull(text.data, NULL, 10);
 	return *length > max ? too_large(e, max, "") : ERR_OK;
 }
 
@@ -192,19 +185,6 @@ static enum err choose_decoder(const struct exchange *x, struct gunzip **gunzip,
 		        e, ERR_BAD_REQUEST, "Content-Encoding \"%.40s\" is neither gzip nor identity", encoding.data);
 	*gunzip = gunzip_new();
 	return *gunzip ? ERR_OK : no_memory(e);
-}
-
-/* Room for the next bytes of the text. If the text has its full size already, room for one byte, which would be one too
- * many. */
-static uint8_t *place_for(struct body_intake *in, uint8_t scrap[CHUNK], size_t *room)
-{
-	uint64_t left = in->max - in->taken;
-	*room = left < CHUNK ? (size_t)left : CHUNK;
-	if (*room && in->body)
-		return buffer_reserve(in->body, *room) ? in->body->data + in->body->len : NULL;
-	if (!*room)
-		*room = 1;
-	return scrap;
 }
 
 void exchange_uncharge_body(struct exchange *x)
@@ -247,25 +227,23 @@ static enum err take_text(struct body_intake *in, const uint8_t *at, size_t n, s
 		return error_set(e, ERR_UNAVAILABLE, "too much memory is in use; try again");
 	if (in->take)
 		return n ? pass_on(in, at, n, e) : ERR_OK;
-	in->body->len += n;
-	return ERR_OK;
+	return buffer_append(in->body, at, n) ? ERR_OK : no_memory(e);
 }
 
 static enum err inflate(struct body_intake *in, const uint8_t *data, size_t n, struct error *e)
 {
-	uint8_t scrap[CHUNK];
-	size_t made, room;
+	uint8_t text[CHUNK];
+	size_t made;
 	do {
-		uint8_t *at = place_for(in, scrap, &room);
-		enum err err = at ? gunzip_step(in->gunzip, &data, &n, at, room, &made) : ERR_NO_MEMORY;
+		enum err err = gunzip_step(in->gunzip, &data, &n, text, sizeof text, &made);
 		if (err == ERR_CORRUPT)
 			return error_set(e, ERR_BAD_REQUEST, "the body is not valid gzip");
-		err = err ? no_memory(e) : take_text(in, at, made, e);
+		err = err ? no_memory(e) : take_text(in, text, made, e);
 		if (!err && !exchange_turn(&in->p->x))
 			err = error_set(e, ERR_GONE, "the client went away");
 		if (err)
 			return err;
-	} while (n > 0 || made == room);
+	} while (n > 0 || made == sizeof text);
 	return ERR_OK;
 }
 
@@ -284,18 +262,14 @@ static enum err read_to_end(struct body_intake *in, struct error *e)
 {
 	uint8_t sent[CHUNK];
 	for (;;) {
-		size_t room = sizeof sent;
-		uint8_t *at = in->gunzip ? sent : place_for(in, sent, &room);
-		if (!at)
-			return no_memory(e);
-		ssize_t n = read_some(in->p, at, room);
+		ssize_t n = read_some(in->p, sent, sizeof sent);
 		if (n == 0)
 			return check_end(in, e);
 		if (n < 0 || clock_now() > in->deadline)
 			return error_set(e, ERR_BAD_REQUEST, "the body did not arrive in full");
 		if (in->gunzip && in->p->bytes_in > in->sent_max)
 			return too_large(e, in->sent_max, "");
-		enum err err = in->gunzip ? inflate(in, at, (size_t)n, e) : take_text(in, at, (size_t)n, e);
+		enum err err = in->gunzip ? inflate(in, sent, (size_t)n, e) : take_text(in, sent, (size_t)n, e);
 		if (err)
 			return err;
 		if (!exchange_turn(&in->p->x))
