@@ -107,17 +107,6 @@ struct worker {
 
 /* ---- connections ---- */
 
-/* With f->lock held. */
-static void free_connection_memory(struct front *f, struct connection *c)
-{
-	if (f->reserved == RESERVE) {
-		free(c);
-		return;
-	}
-	LIST_INSERT_HEAD(&f->reserve, c, all);
-	f->reserved++;
-}
-
 static bool fill_reserve(struct front *f)
 {
 	for (; f->reserved < RESERVE; f->reserved++) {
@@ -172,7 +161,12 @@ static void free_connection(struct front *f, struct connection *c)
 	if (LIST_EMPTY(&f->connections))
 		pthread_cond_signal(&f->quiet);
 	metric_add(M_CONNECTIONS, -1);
-	free_connection_memory(f, c);
+	if (f->reserved == RESERVE) {
+		free(c);
+		return;
+	}
+	LIST_INSERT_HEAD(&f->reserve, c, all);
+	f->reserved++;
 }
 
 static void connection_forget(struct front *f, struct connection *c)

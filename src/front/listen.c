@@ -22,18 +22,15 @@ enum { SYSTEMD_FIRST = 3, INHERITED_STDIN = 0 };
 
 static bool is_loopback(const struct sockaddr_storage *address)
 {
-	struct sockaddr_in in4;
-	struct sockaddr_in6 in6;
-	if (address->ss_family == AF_INET) {
-		memcpy(&in4, address, sizeof in4);
-		return ntohl(in4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	}
+	const struct sockaddr_in *in4 = (const void *)address;
+	const struct sockaddr_in6 *in6 = (const void *)address;
+	if (address->ss_family == AF_INET)
+		return ntohl(in4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 	if (address->ss_family != AF_INET6)
 		return false;
-	memcpy(&in6, address, sizeof in6);
-	if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
-		return in6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr);
+	if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
+		return in6->sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
 /* Anyone who can connect can make libfcgi abort the process, so TCP is limited to this machine unless the settings say

@@ -9,9 +9,6 @@ void turns_init(struct turns *t, unsigned workers, uint64_t seed)
 {
 	*t = (struct turns){.workers = workers, .seed = seed};
 	TAILQ_INIT(&t->order);
-	LIST_INIT(&t->free);
-	for (unsigned i = 0; i < TURNS_CHAINS; i++)
-		LIST_INIT(&t->chains[i]);
 }
 
 void turns_destroy(struct turns *t)

@@ -463,7 +463,7 @@ void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct erro
 {
 	struct error e;
 	const struct load_context *context = &m->context;
-	unsigned servers = mc_enabled(context->servers) ? mc_servers_count(context->servers) : 0;
+	unsigned servers = mc_servers_count(context->servers);
 	struct mc_client *memcached = servers ? modules_memcached(m) : NULL;
 	struct bucket_client *bucket = bucket_client_new(context->sources);
 	struct store_client *store = context->store ? store_client_take(context->store) : NULL;
