@@ -232,7 +232,7 @@ static enum err read_json(struct inquiry *s, struct error *e)
 	const struct config *c = s->exchange->config;
 	struct request_limits limits = {c->max_jobs, c->max_frames, c->max_modules, c->max_stacks};
 	const struct yield yield = inquiry_yield(s);
-	return request_read_yielding(&s->request, (struct str){(const char *)s->body.data, s->body.len},
+	return request_read(&s->request, (struct str){(const char *)s->body.data, s->body.len},
 	        is_v4(s) ? REQUEST_V4 : REQUEST_V5, &limits, &yield, s->exchange->arena, e);
 }
 

@@ -31,12 +31,16 @@ enum {
 
 #define INDEX_HUGE INT32_MAX /* stands for every module_index of at least this: no memory map is that long */
 
+enum place { PLACE_BODY, PLACE_JOB, PLACE_MODULE, PLACE_STACK, PLACE_FRAME };
+
 /* Why a request is refused. The text is made only once the refusal is final, since a body may hold millions of reasons
  * that turn out not to count. */
 struct refusal {
 	const char *what, *rest; /* around detail */
 	char detail[INDEX_SHOWN + 8];
-	int64_t job, module, stack, frame; /* the place; -1: not inside one */
+	enum place place;
+	bool in_job;             /* of several */
+	size_t job, item, frame; /* item: a module or stack of the job */
 };
 
 /* What is known about a key: ERR_MISSING until it is seen, then ERR_OK, or ERR_BAD_REQUEST and why. */
@@ -118,62 +122,33 @@ static bool enlarge(struct arena *arena, struct list *l, size_t size)
 	return true;
 }
 
-/* The slot of a new last item; NULL if out of memory. */
-static inline void *push_item(struct reading *r, struct list *l, size_t size)
+static inline enum err push_item(struct reading *r, struct list *l, const void *item, size_t size)
 {
 	if (l->count == l->cap && !enlarge(r->arena, l, size))
-		return NULL;
-	return (char *)l->items + size * l->count++;
+		return ERR_NO_MEMORY;
+	memcpy((char *)l->items + size * l->count++, item, size);
+	return ERR_OK;
 }
 
-/* Says what does not fit. The caller adds the place. For broken JSON this is never shown: scan_skip says what is wrong.
- */
-static struct refusal *refuse(struct reading *r, const char *what)
+/* Says what does not fit, and where. For broken JSON this is never shown: scan_skip says what is wrong. */
+static enum err refuse(struct reading *r, enum place place, const char *what)
 {
 	struct refusal *f = &r->refusal;
 	f->what = what;
 	f->rest = "";
 	f->detail[0] = 0;
-	f->job = r->listed ? (int64_t)r->jobs.count : -1;
-	f->module = f->stack = f->frame = -1;
-	return f;
-}
-
-static enum err refuse_job(struct reading *r, const char *what)
-{
-	refuse(r, what);
-	return ERR_BAD_REQUEST;
-}
-
-static enum err refuse_body(struct reading *r, const char *what)
-{
-	refuse(r, what)->job = -1;
-	return ERR_BAD_REQUEST;
-}
-
-static enum err refuse_module(struct reading *r, const char *what)
-{
-	refuse(r, what)->module = (int64_t)(r->modules.count - r->job.modules);
-	return ERR_BAD_REQUEST;
-}
-
-static enum err refuse_stack(struct reading *r, const char *what)
-{
-	refuse(r, what)->stack = (int64_t)(r->stacks.count - r->job.stacks);
-	return ERR_BAD_REQUEST;
-}
-
-static enum err refuse_frame(struct reading *r, const char *what)
-{
-	refuse_stack(r, what);
-	r->refusal.frame = (int64_t)(r->frames.count - r->job.stack_frames);
+	f->place = place;
+	f->in_job = r->listed && place != PLACE_BODY;
+	f->job = r->jobs.count;
+	f->item = place == PLACE_MODULE ? r->modules.count - r->job.modules : r->stacks.count - r->job.stacks;
+	f->frame = r->frames.count - r->job.stack_frames;
 	return ERR_BAD_REQUEST;
 }
 
 /* `what` ends in "at most ". */
 static enum err refuse_number(struct reading *r, const char *what, uint64_t limit)
 {
-	refuse_body(r, what);
+	refuse(r, PLACE_BODY, what);
 	snprintf(r->refusal.detail, sizeof r->refusal.detail, "%" PRIu64, limit);
 	r->refusal.rest = " a request";
 	return ERR_BAD_REQUEST;
@@ -189,7 +164,7 @@ static inline enum err read_items(struct reading *r, enum err (*read_item)(struc
 		if (err)
 			return err;
 	}
-	return more < 0 ? refuse_body(r, "broken list") : ERR_OK;
+	return more < 0 ? refuse(r, PLACE_BODY, "broken list") : ERR_OK;
 }
 
 /* Keeps integers, but no reals and nothing that is not a number. */
@@ -216,13 +191,9 @@ static inline bool read_index(struct reading *r, int32_t *module)
 
 static enum err keep_text(struct reading *r, struct request_frame *f, struct str text)
 {
-	struct str *slot = push_item(r, &r->texts, sizeof *slot);
-	if (!slot)
-		return ERR_NO_MEMORY;
-	*slot = text;
 	f->kind = OFFSET_TEXT;
-	f->offset = r->texts.count - 1 - r->job.texts;
-	return ERR_OK;
+	f->offset = r->texts.count - r->job.texts;
+	return push_item(r, &r->texts, &text, sizeof text);
 }
 
 static inline enum err read_offset(struct reading *r, struct request_frame *f)
@@ -236,7 +207,7 @@ static inline enum err read_offset(struct reading *r, struct request_frame *f)
 	if (c == '"' && scan_string(&r->scan, &text))
 		return keep_text(r, f, text);
 	if ((c != '-' && !scan_is_digit(c)) || !scan_number(&r->scan, &n))
-		return refuse_frame(r, "module_offset is neither a number nor a string");
+		return refuse(r, PLACE_FRAME, "module_offset is neither a number nor a string");
 	if (!n.integer || n.huge || (n.negative && n.magnitude > 1))
 		return keep_text(r, f, n.text);
 	f->kind = n.negative && n.magnitude == 1 ? OFFSET_NONE : OFFSET_ADDRESS;
@@ -251,21 +222,17 @@ static enum err read_frame(struct reading *r)
 	if (r->frames.count >= r->limits->frames)
 		return refuse_number(r, "too many frames: at most ", r->limits->frames);
 	if (!scan_take(&r->scan, '[') || scan_peek(&r->scan) == ']')
-		return refuse_frame(r, no_pair);
+		return refuse(r, PLACE_FRAME, no_pair);
 	if (!read_index(r, &f.module))
-		return refuse_frame(r, "module_index is not an integer");
+		return refuse(r, PLACE_FRAME, "module_index is not an integer");
 	if (!scan_take(&r->scan, ','))
-		return refuse_frame(r, no_pair);
+		return refuse(r, PLACE_FRAME, no_pair);
 	enum err err = read_offset(r, &f);
 	if (err)
 		return err;
 	if (!scan_take(&r->scan, ']'))
-		return refuse_frame(r, no_pair);
-	struct request_frame *slot = push_item(r, &r->frames, sizeof *slot);
-	if (!slot)
-		return ERR_NO_MEMORY;
-	*slot = f;
-	return ERR_OK;
+		return refuse(r, PLACE_FRAME, no_pair);
+	return push_item(r, &r->frames, &f, sizeof f);
 }
 
 static enum err read_stack(struct reading *r)
@@ -274,15 +241,12 @@ static enum err read_stack(struct reading *r)
 	if (r->stacks.count >= r->limits->stacks)
 		return refuse_number(r, "too many stacks: at most ", r->limits->stacks);
 	if (!scan_take(&r->scan, '['))
-		return refuse_stack(r, "not a list");
+		return refuse(r, PLACE_STACK, "not a list");
 	enum err err = read_items(r, read_frame);
 	if (err)
 		return err;
-	uint32_t *count = push_item(r, &r->stacks, sizeof *count);
-	if (!count)
-		return ERR_NO_MEMORY;
-	*count = (uint32_t)(r->frames.count - r->job.stack_frames);
-	return ERR_OK;
+	uint32_t count = (uint32_t)(r->frames.count - r->job.stack_frames);
+	return push_item(r, &r->stacks, &count, sizeof count);
 }
 
 /* The last `stacks` of a job counts, so an earlier one is dropped first. */
@@ -293,7 +257,7 @@ static enum err read_stacks(struct reading *r)
 	r->texts.count = r->job.texts;
 	r->job.highest = -1;
 	r->job.huge = (struct str){NULL, 0};
-	return scan_take(&r->scan, '[') ? read_items(r, read_stack) : refuse_job(r, "stacks is not a list");
+	return scan_take(&r->scan, '[') ? read_items(r, read_stack) : refuse(r, PLACE_JOB, "stacks is not a list");
 }
 
 static enum err read_module(struct reading *r)
@@ -303,26 +267,22 @@ static enum err read_module(struct reading *r)
 	if (r->modules.count >= r->limits->modules)
 		return refuse_number(r, "too many modules: at most ", r->limits->modules);
 	if (!scan_take(&r->scan, '[') || scan_peek(&r->scan) == ']')
-		return refuse_module(r, no_pair);
+		return refuse(r, PLACE_MODULE, no_pair);
 	if (scan_peek(&r->scan) != '"' || !scan_string(&r->scan, &m.name))
-		return refuse_module(r, "debug_filename is not a string");
+		return refuse(r, PLACE_MODULE, "debug_filename is not a string");
 	if (!scan_take(&r->scan, ','))
-		return refuse_module(r, no_pair);
+		return refuse(r, PLACE_MODULE, no_pair);
 	if (scan_peek(&r->scan) != '"' || !scan_string(&r->scan, &m.id))
-		return refuse_module(r, "debug_id is not a string");
+		return refuse(r, PLACE_MODULE, "debug_id is not a string");
 	if (!scan_take(&r->scan, ']'))
-		return refuse_module(r, no_pair);
-	struct raw_module *slot = push_item(r, &r->modules, sizeof *slot);
-	if (!slot)
-		return ERR_NO_MEMORY;
-	*slot = m;
-	return ERR_OK;
+		return refuse(r, PLACE_MODULE, no_pair);
+	return push_item(r, &r->modules, &m, sizeof m);
 }
 
 static enum err read_memory_map(struct reading *r)
 {
 	r->modules.count = r->job.modules;
-	return scan_take(&r->scan, '[') ? read_items(r, read_module) : refuse_job(r, "memoryMap is not a list");
+	return scan_take(&r->scan, '[') ? read_items(r, read_module) : refuse(r, PLACE_JOB, "memoryMap is not a list");
 }
 
 /* A value that does not fit is not an error yet: it is skipped, and the refusal is kept until the end of the object.
@@ -360,12 +320,12 @@ static enum err read_members(struct reading *r, enum err (*read_member)(struct r
 	while ((more = scan_step(&r->scan, '}', &first)) > 0) {
 		struct str key;
 		if (!scan_key(&r->scan, &key))
-			return refuse_body(r, "broken key");
+			return refuse(r, PLACE_BODY, "broken key");
 		enum err err = read_member(r, key_of(key));
 		if (err)
 			return err;
 	}
-	return more < 0 ? refuse_body(r, "broken object") : ERR_OK;
+	return more < 0 ? refuse(r, PLACE_BODY, "broken object") : ERR_OK;
 }
 
 static void begin_job(struct reading *r)
@@ -383,8 +343,8 @@ static void show_index(struct refusal *f, int32_t module, struct str huge)
 	if (module < INDEX_HUGE)
 		snprintf(f->detail, sizeof f->detail, "%" PRId32, module);
 	else
-		snprintf(f->detail, sizeof f->detail, "%.*s%s", huge.len > INDEX_SHOWN ? INDEX_SHOWN : (int)huge.len,
-		        huge.data, huge.len > INDEX_SHOWN ? "..." : "");
+		snprintf(f->detail, sizeof f->detail, "%.*s%s", STR_FMT(str_first(huge, INDEX_SHOWN)),
+		        huge.len > INDEX_SHOWN ? "..." : "");
 }
 
 /* Names the job's first frame whose module_index is not below `modules`, the length of its memory map. */
@@ -392,28 +352,24 @@ static enum err refuse_index(struct reading *r, size_t modules)
 {
 	const uint32_t *counts = (const uint32_t *)r->stacks.items + r->job.stacks;
 	const struct request_frame *f = (const struct request_frame *)r->frames.items + r->job.frames;
-	int64_t stack = 0, frame = 0;
-	while (frame == counts[stack] || f->module < 0 || (size_t)f->module < modules) {
-		if (frame == counts[stack]) {
-			stack++;
-			frame = 0;
-		} else {
-			frame++;
-			f++;
-		}
-	}
-	struct refusal *refusal = refuse(r, "module_index ");
-	refusal->rest = " is not in memoryMap";
-	refusal->stack = stack;
-	refusal->frame = frame;
-	show_index(refusal, f->module, r->job.huge);
+	size_t stack = 0, frame = 0;
+	while (f[frame].module < 0 || (size_t)f[frame].module < modules)
+		frame++;
+	f += frame;
+	while (frame >= counts[stack])
+		frame -= counts[stack++];
+	refuse(r, PLACE_FRAME, "module_index ");
+	r->refusal.rest = " is not in memoryMap";
+	r->refusal.item = stack;
+	r->refusal.frame = frame;
+	show_index(&r->refusal, f->module, r->job.huge);
 	return ERR_BAD_REQUEST;
 }
 
 static enum err refuse_kept(struct reading *r, const struct value *v, const char *missing)
 {
 	if (v->code == ERR_MISSING)
-		return refuse_job(r, missing);
+		return refuse(r, PLACE_JOB, missing);
 	r->refusal = v->refusal;
 	return ERR_BAD_REQUEST;
 }
@@ -429,13 +385,10 @@ static enum err end_job(struct reading *r)
 		return refuse_kept(r, &d->stacks_value, "no stacks");
 	if (d->highest >= 0 && (size_t)d->highest >= modules)
 		return refuse_index(r, modules);
-	struct request_job *job = push_item(r, &r->jobs, sizeof *job);
-	if (!job)
-		return ERR_NO_MEMORY;
-	*job = (struct request_job){.module_count = (uint32_t)modules,
+	const struct request_job job = {.module_count = (uint32_t)modules,
 	        .stack_count = (uint32_t)(r->stacks.count - d->stacks),
 	        .text_count = (uint32_t)(r->texts.count - d->texts)};
-	return ERR_OK;
+	return push_item(r, &r->jobs, &job, sizeof job);
 }
 
 static enum err read_job(struct reading *r)
@@ -443,7 +396,7 @@ static enum err read_job(struct reading *r)
 	if (r->jobs.count >= r->limits->jobs)
 		return refuse_number(r, "too many jobs: at most ", r->limits->jobs);
 	if (!scan_take(&r->scan, '{'))
-		return refuse_job(r, "not an object");
+		return refuse(r, PLACE_JOB, "not an object");
 	begin_job(r);
 	enum err err = read_members(r, read_job_value);
 	return err ? err : end_job(r);
@@ -453,7 +406,7 @@ static enum err read_jobs(struct reading *r)
 {
 	r->jobs.count = r->modules.count = r->stacks.count = r->frames.count = r->texts.count = 0;
 	r->listed = true;
-	return scan_take(&r->scan, '[') ? read_items(r, read_job) : refuse_body(r, "jobs is not a list");
+	return scan_take(&r->scan, '[') ? read_items(r, read_job) : refuse(r, PLACE_BODY, "jobs is not a list");
 }
 
 static enum err read_version(struct reading *r)
@@ -461,7 +414,7 @@ static enum err read_version(struct reading *r)
 	struct scan_number n;
 	int c = scan_peek(&r->scan);
 	bool is_four = scan_is_digit(c) && scan_number(&r->scan, &n) && n.integer && !n.huge && n.magnitude == 4;
-	return is_four ? ERR_OK : refuse_body(r, "version is not 4");
+	return is_four ? ERR_OK : refuse(r, PLACE_BODY, "version is not 4");
 }
 
 static enum err read_body_value(struct reading *r, enum key key)
@@ -480,7 +433,7 @@ static enum err read_body_value(struct reading *r, enum key key)
 static enum err end_body(struct reading *r)
 {
 	if (r->version == REQUEST_V4 && r->jobs_value.code != ERR_MISSING)
-		return refuse_body(r, "jobs in a request of version 4");
+		return refuse(r, PLACE_BODY, "jobs in a request of version 4");
 	if (r->version_value.code == ERR_BAD_REQUEST)
 		return refuse_kept(r, &r->version_value, "");
 	if (r->jobs_value.code == ERR_BAD_REQUEST)
@@ -494,11 +447,11 @@ static enum err read_body(struct reading *r)
 	begin_job(r);
 	r->jobs_value.code = r->version_value.code = ERR_MISSING;
 	if (!scan_take(&r->scan, '{'))
-		err = refuse_body(r, "the body is not a JSON object");
+		err = refuse(r, PLACE_BODY, "the body is not a JSON object");
 	else
 		err = read_members(r, read_body_value);
 	if (!err && scan_peek(&r->scan) != SCAN_END)
-		err = refuse_body(r, "broken end");
+		err = refuse(r, PLACE_BODY, "broken end");
 	if (!err)
 		err = end_body(r);
 	if (err != ERR_BAD_REQUEST)
@@ -614,20 +567,20 @@ static enum err build(const struct reading *r, struct request *out, struct arena
 static void print_place(char *out, size_t size, const struct refusal *f)
 {
 	out[0] = 0;
-	if (f->module >= 0)
-		snprintf(out, size, "memoryMap %" PRId64 ": ", f->module);
-	else if (f->frame >= 0)
-		snprintf(out, size, "stack %" PRId64 " frame %" PRId64 ": ", f->stack, f->frame);
-	else if (f->stack >= 0)
-		snprintf(out, size, "stack %" PRId64 ": ", f->stack);
+	if (f->place == PLACE_MODULE)
+		snprintf(out, size, "memoryMap %zu: ", f->item);
+	else if (f->place == PLACE_FRAME)
+		snprintf(out, size, "stack %zu frame %zu: ", f->item, f->frame);
+	else if (f->place == PLACE_STACK)
+		snprintf(out, size, "stack %zu: ", f->item);
 }
 
 static void report(const struct reading *r, enum err err, struct error *e)
 {
 	const struct refusal *f = &r->refusal;
 	char job[32] = "", place[64];
-	if (f->job >= 0)
-		snprintf(job, sizeof job, "job %" PRId64 ": ", f->job);
+	if (f->in_job)
+		snprintf(job, sizeof job, "job %zu: ", f->job);
 	print_place(place, sizeof place, f);
 	if (err == ERR_NO_MEMORY)
 		error_set(e, err, "no memory for the request");
@@ -646,7 +599,7 @@ static void release_lists(struct reading *r)
 	}
 }
 
-enum err request_read_yielding(struct request *request, struct str body, enum request_version version,
+enum err request_read(struct request *request, struct str body, enum request_version version,
         const struct request_limits *limits, const struct yield *y, struct arena *arena, struct error *e)
 {
 	const uint8_t *start = (const uint8_t *)(body.data ? body.data : "");
@@ -662,12 +615,6 @@ enum err request_read_yielding(struct request *request, struct str body, enum re
 		report(&r, err, e);
 	release_lists(&r);
 	return err == ERR_CORRUPT ? ERR_BAD_REQUEST : err;
-}
-
-enum err request_read(struct request *request, struct str body, enum request_version version,
-        const struct request_limits *limits, struct arena *arena, struct error *e)
-{
-	return request_read_yielding(request, body, version, limits, NULL, arena, e);
 }
 
 /* ---- without the body ---- */

@@ -56,13 +56,10 @@ struct request_limits {
 
 enum request_version { REQUEST_V4, REQUEST_V5 };
 
-/* Reads a body. Everything is allocated from the arena; raw texts mostly point into the body, which must outlive the
- * request. ERR_BAD_REQUEST, with a text that names the place ("job 1: stack 0 frame 3: module_index 7 is not in
- * memoryMap"; for bad JSON the byte offset); ERR_NO_MEMORY. */
+/* Reads a body; calls y, which may be NULL, now and then. Everything is allocated from the arena; raw texts mostly
+ * point into the body, which must outlive the request. ERR_BAD_REQUEST, with a text that names the place ("job 1: stack
+ * 0 frame 3: module_index 7 is not in memoryMap"; for bad JSON the byte offset); ERR_NO_MEMORY. */
 enum err request_read(struct request *r, struct str body, enum request_version version,
-        const struct request_limits *limits, struct arena *arena, struct error *e);
-/* The same; calls y now and then. */
-enum err request_read_yielding(struct request *r, struct str body, enum request_version version,
         const struct request_limits *limits, const struct yield *y, struct arena *arena, struct error *e);
 /* Copies what points into the body to the arena, so that the body can be freed; but not if that is more than `most`
  * bytes. False: nothing is changed, and the body is still needed. */

@@ -19,14 +19,8 @@ static bool fault(struct scan *s, const char *what)
 /* The value of four hex digits, or -1. */
 static int32_t hex4(const uint8_t *p)
 {
-	int32_t v = 0;
-	for (int i = 0; i < 4; i++) {
-		int digit = hex_value(p[i]);
-		if (digit < 0)
-			return -1;
-		v = v * 16 + digit;
-	}
-	return v;
+	uint64_t value;
+	return hex_read_number((struct str){(const char *)p, 4}, &value) ? (int32_t)value : -1;
 }
 
 static bool scan_escape(struct scan *s)

@@ -49,7 +49,7 @@ static double time_ours(struct str body, size_t frames)
 	struct error e;
 	arena_init(&arena, SIZE_MAX);
 	double start = now();
-	if (request_read(&request, body, REQUEST_V5, &limits, &arena, &e) || request.frame_count != frames)
+	if (request_read(&request, body, REQUEST_V5, &limits, NULL, &arena, &e) || request.frame_count != frames)
 		abort();
 	double took = now() - start;
 	arena_release(&arena);

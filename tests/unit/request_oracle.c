@@ -348,7 +348,7 @@ const char *oracle_compare(struct str body, enum request_version version, const 
 	struct error e = {0};
 	enum verdict verdict;
 	arena_init(&arena, SIZE_MAX);
-	enum err err = request_read(&request, body, version, limits, &arena, &e);
+	enum err err = request_read(&request, body, version, limits, NULL, &arena, &e);
 	json_t *root = load(body, &verdict);
 	bool same = true;
 	if (err)

@@ -321,7 +321,7 @@ static bool read_body(void *arg)
 	struct request r;
 	struct error e;
 	arena_init(&arena, SIZE_MAX);
-	b->err = request_read(&r, text_str(&b->input), REQUEST_V5, in_force, &arena, &e);
+	b->err = request_read(&r, text_str(&b->input), REQUEST_V5, in_force, NULL, &arena, &e);
 	b->text_bytes = b->err ? 0 : r.module_count + r.frame_count;
 	arena_release(&arena);
 	return true;

@@ -226,7 +226,7 @@ static bool read_request(void *arg)
 	struct request r;
 	struct error e = {0};
 	arena_init(&arena, SIZE_MAX);
-	enum err err = request_read(&r, text_str(body), REQUEST_V5, &limits, &arena, &e);
+	enum err err = request_read(&r, text_str(body), REQUEST_V5, &limits, NULL, &arena, &e);
 	check(err == ERR_OK || (err == ERR_NO_MEMORY && e.code == err && *e.text));
 	check(err || (r.job_count == 30 && r.frame_count == 30 * 80 && r.module_count == 30 * 41));
 	arena_release(&arena);

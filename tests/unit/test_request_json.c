@@ -158,7 +158,7 @@ static void check_valid(const char *dir, const char *name)
 	struct request r;
 	struct error e;
 	arena_init(&arena, ARENA_MAX);
-	if (request_read(&r, body, version_of(name), &limits, &arena, &e))
+	if (request_read(&r, body, version_of(name), &limits, NULL, &arena, &e))
 		fail_msg("%s: %s", name, e.text);
 	char *text = print_request(&r);
 	if (!str_equal(str_from(text), expected))
@@ -179,7 +179,7 @@ static void check_invalid(const char *dir, const char *name)
 	arena_init(&arena, ARENA_MAX);
 	assert_true(expected.len > 0 && expected.data[expected.len - 1] == '\n');
 	expected.len--;
-	enum err err = request_read(&r, body, version_of(name), &limits, &arena, &e);
+	enum err err = request_read(&r, body, version_of(name), &limits, NULL, &arena, &e);
 	if (err != ERR_BAD_REQUEST || e.code != err || !str_equal(str_from(e.text), expected))
 		fail_msg("%s: %s", name, err ? e.text : "accepted");
 	assert_true(r.job_count == 0 && r.jobs == NULL);
@@ -506,7 +506,7 @@ static void expect_limit(const char *head, const char *item, const char *tail, s
 		struct error e;
 		char text[128];
 		arena_init(&arena, ARENA_MAX);
-		enum err err = request_read(&r, body, REQUEST_V5, &l, &arena, &e);
+		enum err err = request_read(&r, body, REQUEST_V5, &l, NULL, &arena, &e);
 		assert_int_equal(err, n <= most ? ERR_OK : ERR_BAD_REQUEST);
 		snprintf(text, sizeof text, "too many %s: at most 5 a request", what);
 		if (n > most)
@@ -548,7 +548,7 @@ static void test_limits_count_what_is_used(void **state)
 		struct request r;
 		struct error e;
 		arena_init(&arena, ARENA_MAX);
-		if (request_read(&r, str_from(bodies[i]), REQUEST_V5, &l, &arena, &e))
+		if (request_read(&r, str_from(bodies[i]), REQUEST_V5, &l, NULL, &arena, &e))
 			fail_msg("%s: %s", bodies[i], e.text);
 		agree(str_from(bodies[i]), REQUEST_V5, &l);
 		arena_release(&arena);
@@ -571,7 +571,7 @@ static enum err read_nested(const char *open, const char *inner, const char *clo
 		len += (size_t)sprintf(data + len, "%s", close);
 	len += (size_t)sprintf(data + len, "%s", tail);
 	arena_init(&arena, ARENA_MAX);
-	enum err err = request_read(&r, (struct str){data, len}, REQUEST_V5, &limits, &arena, e);
+	enum err err = request_read(&r, (struct str){data, len}, REQUEST_V5, &limits, NULL, &arena, e);
 	arena_release(&arena);
 	free(data);
 	return err;
@@ -599,9 +599,11 @@ static void test_no_bytes(void **state)
 	struct error e;
 	(void)state;
 	arena_init(&arena, ARENA_MAX);
-	assert_int_equal(request_read(&r, (struct str){NULL, 0}, REQUEST_V5, &limits, &arena, &e), ERR_BAD_REQUEST);
+	assert_int_equal(
+	        request_read(&r, (struct str){NULL, 0}, REQUEST_V5, &limits, NULL, &arena, &e), ERR_BAD_REQUEST);
 	assert_string_equal(e.text, "byte 0: expected a value");
-	assert_int_equal(request_read(&r, (struct str){NULL, 0}, REQUEST_V4, &limits, &arena, NULL), ERR_BAD_REQUEST);
+	assert_int_equal(
+	        request_read(&r, (struct str){NULL, 0}, REQUEST_V4, &limits, NULL, &arena, NULL), ERR_BAD_REQUEST);
 	arena_release(&arena);
 }
 

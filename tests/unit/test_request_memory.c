@@ -83,7 +83,7 @@ static enum err read_measured(struct body *b, size_t arena_share, size_t list_sh
 	struct error e;
 	arena_init(&arena, SIZE_MAX);
 	peak = held;
-	enum err err = request_read(&r, (struct str){b->data, b->len}, REQUEST_V5, &limits, &arena, &e);
+	enum err err = request_read(&r, (struct str){b->data, b->len}, REQUEST_V5, &limits, NULL, &arena, &e);
 	if (peak > list_share * b->len || arena.used > arena_share * b->len)
 		fail_msg("%zu bytes: lists %zu, arena %zu", b->len, peak, arena.used);
 	assert_int_equal(held, 0);
@@ -194,7 +194,7 @@ static enum err read_once(const struct body *b, size_t arena_max, size_t *used)
 	struct request r;
 	struct error e;
 	arena_init(&arena, arena_max);
-	enum err err = request_read(&r, (struct str){b->data, b->len}, REQUEST_V5, &limits, &arena, &e);
+	enum err err = request_read(&r, (struct str){b->data, b->len}, REQUEST_V5, &limits, NULL, &arena, &e);
 	assert_int_equal(held, 0);
 	if (err) {
 		assert_int_equal(e.code, err);
@@ -255,7 +255,7 @@ static void test_a_request_without_its_body(void **state)
 	memcpy(body, text, sizeof text);
 	arena_init(&arena, SIZE_MAX);
 	const struct str all = {body, sizeof text - 1};
-	assert_int_equal(request_read(&r, all, REQUEST_V5, &limits, &arena, &e), ERR_OK);
+	assert_int_equal(request_read(&r, all, REQUEST_V5, &limits, NULL, &arena, &e), ERR_OK);
 	const uint64_t before = arena.used;
 	size_t most = 0;
 	while (most < sizeof text && !request_leave_body(&r, all, most, &arena))
@@ -292,8 +292,8 @@ static void test_the_longest_body(void **state)
 	arena_init(&arena, SIZE_MAX);
 	for (size_t len = size - 1; len <= size; len++) {
 		struct error e = {0};
-		assert_int_equal(
-		        request_read(&r, (struct str){zeros, len}, REQUEST_V5, &limits, &arena, &e), ERR_BAD_REQUEST);
+		assert_int_equal(request_read(&r, (struct str){zeros, len}, REQUEST_V5, &limits, NULL, &arena, &e),
+		        ERR_BAD_REQUEST);
 		assert_int_equal(strstr(e.text, "4 GiB") != NULL, len == size);
 	}
 	arena_release(&arena);
