@@ -22,7 +22,6 @@ enum { AROUND = 80 };           /* bytes of a reply around the names of a frame,
 static void inquiry_resumed(struct exchange *x);
 
 static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
-static const char late[] = "symbols did not arrive in time; those that did are kept: try again";
 
 static void release_inquiry(struct inquiry *s)
 {
@@ -73,9 +72,23 @@ static void count_results(struct inquiry *s)
 	metric_add(M_FRAMES_SKIPPED, (int64_t)skipped);
 }
 
-static void too_large(struct inquiry *s)
+/* What failed lookups are to a client, and to the log if the reply has begun. */
+static const struct {
+	enum err code;
+	const char *text, *cut;
+} failures[] = {
+        [SYMBOLICATE_LOAD] = {ERR_UNAVAILABLE, "parts of a module's symbols kept vanishing from the cache; try again",
+                "parts of a module's symbols vanished from the cache"},
+        [SYMBOLICATE_GONE] = {ERR_GONE, "the client went away", NULL}, /* seen by nobody but log and metrics */
+        [SYMBOLICATE_TOO_LATE] = {ERR_UNAVAILABLE, "symbols did not arrive in time; those that did are kept: try again",
+                "symbols did not arrive in time"},
+        [SYMBOLICATE_TOO_LARGE] = {ERR_BAD_REQUEST, "reply too large: ask for fewer frames", "the reply is too large"},
+        [SYMBOLICATE_NO_MEMORY] = {ERR_NO_MEMORY, "out of memory", "out of memory"},
+};
+
+static void fail(struct inquiry *s, enum symbolicate_result result)
 {
-	inquiry_fail(s, ERR_BAD_REQUEST, 0, "reply too large: ask for fewer frames");
+	inquiry_fail(s, failures[result].code, 1, failures[result].text);
 }
 
 void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
@@ -87,9 +100,9 @@ void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
 	if (whole)
 		write(&w, arg);
 	if (w.size > x->config->max_reply) {
-		too_large(s);
+		fail(s, SYMBOLICATE_TOO_LARGE);
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
-		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		fail(s, SYMBOLICATE_NO_MEMORY);
 	} else {
 		modules_leave(s->modules, &s->wait); /* its reader may be slow: others get its place */
 		s->begun = true;
@@ -100,12 +113,6 @@ void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
 		release_inquiry(s);
 		(w.failed ? exchange_reply_cut : exchange_reply_end)(x);
 	}
-}
-
-/* Nobody sees it but the log and the metrics. */
-static void gone(struct inquiry *s)
-{
-	inquiry_fail(s, ERR_GONE, 0, "the client went away");
 }
 
 static bool take_turn(void *arg)
@@ -203,15 +210,6 @@ static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
 	return result;
 }
 
-static enum symbolicate_result look_up_all(struct inquiry *s)
-{
-	s->stats.found = 0;
-	if (!wants_lookups(s))
-		return SYMBOLICATE_NO_MEMORY;
-	s->lookups_done = 0;
-	return look_up_to(s, s->request.frame_count);
-}
-
 /* A large reply begins when its first frames are looked up. (In more parts than two the rest would be slower: frames of
  * a page are looked up together, by all who help.) After its first byte a failure can only cut it off, so one is
  * unlikely: all symbols are in memory. */
@@ -256,29 +254,16 @@ static bool may_fail(const struct inquiry *s, int64_t took)
 
 static enum symbolicate_result look_up_first(struct inquiry *s)
 {
-	if (!can_be_in_parts(s))
-		return look_up_all(s);
-	s->stats.found = 0;
 	if (!wants_lookups(s))
 		return SYMBOLICATE_NO_MEMORY;
-	s->lookups_done = 0;
-	int64_t began = clock_now();
-	enum symbolicate_result result = look_up_to(s, FIRST_PART);
-	return !result && may_fail(s, clock_now() - began) ? look_up_all(s) : result;
-}
-
-static const char *cut_reason(enum symbolicate_result result)
-{
-	switch (result) {
-	case SYMBOLICATE_LOAD:
-		return "parts of a module's symbols vanished from the cache";
-	case SYMBOLICATE_TOO_LATE:
-		return "symbols did not arrive in time";
-	case SYMBOLICATE_TOO_LARGE:
-		return "the reply is too large";
-	default:
-		return "out of memory";
+	if (can_be_in_parts(s)) {
+		int64_t began = clock_now();
+		enum symbolicate_result result = look_up_to(s, FIRST_PART);
+		if (result || !may_fail(s, clock_now() - began))
+			return result;
+		s->stats.found = s->lookups_done = 0;
 	}
+	return look_up_to(s, s->request.frame_count);
 }
 
 /* Loads what has lost a page, while the reply waits on its fiber. */
@@ -319,38 +304,23 @@ void inquiry_next_part(struct inquiry *s, struct writer *w)
 		result = SYMBOLICATE_NO_MEMORY;
 	if (result && result != SYMBOLICATE_GONE)
 		log_event(LOG_LEVEL_WARNING, "reply", "request %s was cut off: %s", s->exchange->request_id,
-		        cut_reason(result));
+		        failures[result].cut);
 	w->failed = w->failed || result;
 }
 
 /* Looks up and answers, repeating while pages turn out to be lost. Returns true if modules must be loaded first. */
 static bool answer(struct inquiry *s)
 {
-	switch (look_up_first(s)) {
-	case SYMBOLICATE_OK:
-		if (s->kind->again && s->kind->again(s))
-			return true;
+	enum symbolicate_result result = look_up_first(s);
+	if (result == SYMBOLICATE_LOAD && ++s->restarts <= RESTARTS_MAX)
+		return true;
+	if (!result && s->kind->again && s->kind->again(s))
+		return true;
+	if (result)
+		fail(s, result);
+	else
 		s->kind->reply(s);
-		return false;
-	case SYMBOLICATE_LOAD:
-		if (++s->restarts <= RESTARTS_MAX)
-			return true;
-		inquiry_fail(
-		        s, ERR_UNAVAILABLE, 1, "parts of a module's symbols kept vanishing from the cache; try again");
-		return false;
-	case SYMBOLICATE_GONE:
-		gone(s);
-		return false;
-	case SYMBOLICATE_TOO_LATE:
-		inquiry_fail(s, ERR_UNAVAILABLE, 1, late);
-		return false;
-	case SYMBOLICATE_TOO_LARGE:
-		too_large(s);
-		return false;
-	default:
-		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
-		return false;
-	}
+	return false;
 }
 
 /* Continues the request from wherever it is until it is answered or must wait. */
@@ -361,7 +331,7 @@ static void proceed(struct inquiry *s)
 		return;
 	}
 	if (s->wait.timed_out || clock_now() >= s->wait.deadline) {
-		inquiry_fail(s, ERR_UNAVAILABLE, 1, late);
+		fail(s, SYMBOLICATE_TOO_LATE);
 		return;
 	}
 	do {
@@ -384,7 +354,7 @@ static void proceed(struct inquiry *s)
 static void proceed_unless_gone(struct inquiry *s)
 {
 	if (exchange_gone(s->exchange))
-		gone(s);
+		fail(s, SYMBOLICATE_GONE);
 	else
 		proceed(s);
 }
@@ -451,7 +421,7 @@ void inquiry_start(struct exchange *x, const struct inquiry_kind *kind)
 	}
 	leave_body(s);
 	if (!wants_collect(s)) {
-		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
+		fail(s, SYMBOLICATE_NO_MEMORY);
 	} else {
 		exchange_turn(x); /* of many frames, collecting takes long */
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);

@@ -98,7 +98,7 @@ void inquiry_fail(struct inquiry *s, enum err code, unsigned retry_after, const 
 
 /* wants.c. false if out of memory */
 bool wants_collect(struct inquiry *s);
-/* The frames to look up: those with an address in a module that was found. */
+/* The frames to look up: those with an address in a module that was found. None is looked up yet. */
 bool wants_lookups(struct inquiry *s);
 
 #endif
