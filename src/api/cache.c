@@ -15,14 +15,14 @@
 static enum err parse_path(struct exchange *x, struct str *name, struct str *id)
 {
 	static const char prefix[] = "/cache/";
-	const char *start = x->path.data + sizeof prefix - 1, *end = x->path.data + x->path.len;
 	if (x->path.len < sizeof prefix)
 		return ERR_BAD_REQUEST;
-	const char *slash = memchr(start, '/', (size_t)(end - start));
-	if (!slash || memchr(slash + 1, '/', (size_t)(end - slash - 1)))
+	struct str rest = {x->path.data + sizeof prefix - 1, x->path.len - (sizeof prefix - 1)};
+	struct str part = str_cut(&rest, '/');
+	if (!rest.len || memchr(rest.data, '/', rest.len))
 		return ERR_BAD_REQUEST;
-	enum err err = sym_path_decode(x, (struct str){start, (size_t)(slash - start)}, name);
-	return err ? err : sym_path_decode(x, (struct str){slash + 1, (size_t)(end - slash - 1)}, id);
+	enum err err = sym_path_decode(x, part, name);
+	return err ? err : sym_path_decode(x, rest, id);
 }
 
 /* Uploads are known by their id, whatever the name. */

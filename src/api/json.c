@@ -154,15 +154,8 @@ static int module_order(const void *a, const void *b, void *modules)
 {
 	const struct request_module *x = (struct request_module *)modules + *(const uint32_t *)a,
 	                            *y = (struct request_module *)modules + *(const uint32_t *)b;
-	const struct str pairs[2][2] = {{x->name_raw, y->name_raw}, {x->id_raw, y->id_raw}};
-	for (unsigned i = 0; i < 2; i++) {
-		const struct str *p = pairs[i];
-		size_t n = p[0].len < p[1].len ? p[0].len : p[1].len;
-		int d = n ? memcmp(p[0].data, p[1].data, n) : 0;
-		if (d || p[0].len != p[1].len)
-			return d ? d : p[0].len < p[1].len ? -1 : 1;
-	}
-	return 0;
+	int order = str_order(x->name_raw, y->name_raw);
+	return order ? order : str_order(x->id_raw, y->id_raw);
 }
 
 static void write_found_modules(struct writer *w, const struct inquiry *s, uint32_t j, const uint32_t *order)

@@ -11,18 +11,15 @@
 
 enum { SEGMENTS = 3 };
 
-/* Splits "/a/b/c"; false if there are more or fewer segments. */
+/* Splits "/a/b/c"; false if there are more segments. Of fewer, the last are empty. */
 static bool split(struct str path, struct str segments[SEGMENTS])
 {
-	for (unsigned i = 0; i < SEGMENTS; i++) {
-		if (!path.len || path.data[0] != '/')
-			return false;
-		path = (struct str){path.data + 1, path.len - 1};
-		const char *slash = memchr(path.data, '/', path.len);
-		segments[i] = (struct str){path.data, slash ? (size_t)(slash - path.data) : path.len};
-		path = (struct str){path.data + segments[i].len, path.len - segments[i].len};
-	}
-	return path.len == 0;
+	if (str_cut(&path, '/').len)
+		return false;
+	segments[0] = str_cut(&path, '/');
+	segments[1] = str_cut(&path, '/');
+	segments[2] = path;
+	return !path.len || !memchr(path.data, '/', path.len);
 }
 
 static bool ends_in_sym(struct str s)

@@ -26,17 +26,12 @@ enum {
 	MODULES_MAX = 100000, /* whatever max_modules is: tables are this large */
 };
 
-/* Frames as the reader gives them, in the order of the text. */
-struct chunk {
-	struct chunk *next;
-	struct text_frame frames[CHUNK_FRAMES];
-};
-
 struct text {
 	struct inquiry *inquiry;
 	struct text_reader *reader;
-	size_t held; /* bytes of it that are charged */
-	struct chunk *first, *last;
+	size_t held;                /* bytes of it that are charged */
+	struct text_frame **chunks; /* frames as the reader gives them, in the order of the text, in the arena */
+	uint32_t chunk_cap;
 	uint64_t count;
 	bool full;        /* more frames than a request may have; otherwise out of memory */
 	bool json, edits; /* edits: with what the reply as text has in place of what, and what is around lines */
@@ -49,19 +44,9 @@ struct text {
 	uint32_t call_cap;
 };
 
-/* Frame i; unless it is the first of a chunk, it follows the previous one. */
-struct walk {
-	const struct chunk *chunk;
-	uint64_t i;
-};
-
-static const struct text_frame *next_frame(const struct text *t, struct walk *w)
+static struct text_frame *frame_at(const struct text *t, uint64_t i)
 {
-	if (w->i == t->count)
-		return NULL;
-	if (w->i % CHUNK_FRAMES == 0)
-		w->chunk = w->i ? w->chunk->next : t->first;
-	return &w->chunk->frames[w->i++ % CHUNK_FRAMES];
+	return &t->chunks[i / CHUNK_FRAMES][i % CHUNK_FRAMES];
 }
 
 /* ---- the request ---- */
@@ -72,15 +57,15 @@ static bool take_frame(void *arg, const struct text_frame *f)
 	t->full = t->count == t->inquiry->exchange->config->max_frames;
 	if (t->full)
 		return false;
+	uint64_t chunk = t->count / CHUNK_FRAMES;
 	if (t->count % CHUNK_FRAMES == 0) {
-		struct chunk *c = arena_alloc(t->inquiry->exchange->arena, sizeof *c);
-		if (!c)
+		if (!array_reserve(&t->chunks, &t->chunk_cap, chunk + 1, sizeof *t->chunks))
 			return false;
-		c->next = NULL;
-		*(t->last ? &t->last->next : &t->first) = c;
-		t->last = c;
+		t->chunks[chunk] = arena_alloc(t->inquiry->exchange->arena, CHUNK_FRAMES * sizeof **t->chunks);
+		if (!t->chunks[chunk])
+			return false;
 	}
-	t->last->frames[t->count++ % CHUNK_FRAMES] = *f;
+	*frame_at(t, t->count++) = *f;
 	t->in_files = t->in_files || f->base == TEXT_FILE;
 	if (t->count % CHUNK_FRAMES == 0)
 		exchange_turn(t->inquiry->exchange);
@@ -130,16 +115,14 @@ static enum err too_many_modules(const struct inquiry *s, struct error *e)
 /* Frames that are only addresses, by the memory maps of the text. A made-up address that no map has is not shown. */
 static enum err place_frames(struct text *t, struct error *e)
 {
-	uint64_t left = t->count;
-	for (struct chunk *c = t->first; c; c = c->next)
-		for (unsigned i = 0; i < CHUNK_FRAMES && left; i++, left--) {
-			struct text_frame *f = &c->frames[i];
-			enum text_result result = text_reader_place(t->reader, f);
-			if (result)
-				return result == TEXT_NO_MEMORY ? no_memory(e) : too_many_modules(t->inquiry, e);
-			if (f->module == TEXT_NO_MODULE)
-				f->address = f->offset - ((f->offset - f->address) & 1);
-		}
+	for (uint64_t i = 0; i < t->count; i++) {
+		struct text_frame *f = frame_at(t, i);
+		enum text_result result = text_reader_place(t->reader, f);
+		if (result)
+			return result == TEXT_NO_MEMORY ? no_memory(e) : too_many_modules(t->inquiry, e);
+		if (f->module == TEXT_NO_MODULE)
+			f->address = f->offset - ((f->offset - f->address) & 1);
+	}
 	return ERR_OK;
 }
 
@@ -182,7 +165,6 @@ static enum err make_request(struct text *t, struct error *e)
 	struct request_stack *stack = arena_calloc(arena, 1, sizeof *stack);
 	struct request_module *module = arena_calloc(arena, (size_t)modules + 1, sizeof *module);
 	struct request_frame *frames = arena_calloc(arena, t->count + 1, sizeof *frames);
-	struct walk walk = {0};
 	t->confirmed = arena_calloc(arena, (size_t)modules + 1, sizeof *t->confirmed); /* wants are no more */
 	if (!job || !stack || !module || !frames || !t->confirmed)
 		return no_memory(e);
@@ -192,9 +174,10 @@ static enum err make_request(struct text *t, struct error *e)
 		module[i].id = m->id;
 		module[i].build_id = m->build_id;
 	}
-	const struct text_frame *f;
-	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++)
+	for (uint64_t i = 0; i < t->count; i++) {
+		const struct text_frame *f = frame_at(t, i);
 		frames[i] = (struct request_frame){f->address, f->module, kind_of(f->base)};
+	}
 	*stack = (struct request_stack){frames, (uint32_t)t->count};
 	*job = (struct request_job){.modules = module, .stacks = stack, .module_count = modules, .stack_count = 1};
 	*r = (struct request){job, 1, t->count, modules};
@@ -258,6 +241,7 @@ static void release_text(struct inquiry *s)
 	buffer_release(&t->piece);
 	buffer_release(&t->escaped);
 	free(t->calls);
+	free(t->chunks);
 }
 
 /* ---- offsets in files ---- */
@@ -270,9 +254,8 @@ static void release_text(struct inquiry *s)
 static void find_confirmed(struct text *t)
 {
 	const struct inquiry *s = t->inquiry;
-	struct walk walk = {0};
-	const struct text_frame *f;
-	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+	for (uint64_t i = 0; i < t->count; i++) {
+		const struct text_frame *f = frame_at(t, i);
 		const struct symbol *symbol = s->symbol_of[i];
 		if (f->base != TEXT_FILE || !f->edit_count || !symbol || !symbol->answer.found)
 			continue;
@@ -285,9 +268,10 @@ static void find_confirmed(struct text *t)
 }
 
 /* The want whose frame was looked up by a guess; NULL: it was not. */
-static struct module_want *guessed_want(const struct text *t, const struct text_frame *f, uint64_t i)
+static struct module_want *guessed_want(const struct text *t, uint64_t i)
 {
 	const struct inquiry *s = t->inquiry;
+	const struct text_frame *f = frame_at(t, i);
 	int32_t want = f->base == TEXT_FILE && s->symbol_of[i] ? s->want_of[0][f->module] : MODULE_UNUSED;
 	bool known = want < 0 || t->confirmed[want] || inquiry_file_map(&s->wants[want])->count;
 	return known ? NULL : &s->wants[want];
@@ -303,8 +287,6 @@ static bool find_segments(struct module_want *w)
 static bool ask_for_segments(struct inquiry *s)
 {
 	struct text *t = s->user;
-	struct walk walk = {0};
-	const struct text_frame *f;
 	bool any = false;
 	int64_t now = clock_now(), until = now + (s->wait.deadline - now) / 2;
 	if (!t->in_files || t->asked)
@@ -312,8 +294,8 @@ static bool ask_for_segments(struct inquiry *s)
 	t->asked = true;
 	find_confirmed(t);
 	bool *asked = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *asked);
-	for (uint64_t i = 0; asked && (f = next_frame(t, &walk)); i++) {
-		struct module_want *w = guessed_want(t, f, i);
+	for (uint64_t i = 0; asked && i < t->count; i++) {
+		struct module_want *w = guessed_want(t, i);
 		if (!w || asked[w - s->wants] || clock_now() >= until)
 			continue;
 		asked[w - s->wants] = true;
@@ -325,10 +307,8 @@ static bool ask_for_segments(struct inquiry *s)
 static void drop_guesses(struct text *t)
 {
 	struct inquiry *s = t->inquiry;
-	struct walk walk = {0};
-	const struct text_frame *f;
-	for (uint64_t i = 0; t->in_files && (f = next_frame(t, &walk)); i++) {
-		if (!guessed_want(t, f, i))
+	for (uint64_t i = 0; t->in_files && i < t->count; i++) {
+		if (!guessed_want(t, i))
 			continue;
 		s->stats.found -= s->symbol_of[i]->answer.found;
 		s->symbols.size -= s->symbol_of[i]->size;
@@ -377,10 +357,9 @@ static void write_text(struct writer *w, void *arg)
 	struct text *t = arg;
 	const struct inquiry *s = t->inquiry;
 	const char *body = s->body.len ? (const char *)s->body.data : "";
-	struct walk walk = {0};
-	const struct text_frame *f;
 	uint64_t at = 0;
-	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+	for (uint64_t i = 0; i < t->count; i++) {
+		const struct text_frame *f = frame_at(t, i);
 		const struct symbol *symbol = s->symbol_of[i];
 		if (i)
 			exchange_turn(s->exchange);
@@ -504,11 +483,10 @@ static void write_json(struct writer *w, void *arg)
 	struct text *t = arg;
 	const struct inquiry *s = t->inquiry;
 	const struct request_frame *frames = s->request.jobs[0].stacks[0].frames;
-	struct walk walk = {0};
-	const struct text_frame *f;
 	uint32_t seen = 0;
 	WRITE(w, "{\"frames\":[");
-	for (uint64_t i = 0; (f = next_frame(t, &walk)); i++) {
+	for (uint64_t i = 0; i < t->count; i++) {
+		const struct text_frame *f = frame_at(t, i);
 		struct inquiry_reason why = inquiry_reason(s, 0, &frames[i], i);
 		seen |= UINT32_C(1) << why.reason;
 		if (i)
