@@ -335,19 +335,17 @@ void symbols_remove_handle(struct exchange *x)
 /* A parameter's value, decoded into memory of the request. NULL: there is none. */
 static enum err read_parameter(struct exchange *x, const char *name, const char **value, struct error *e)
 {
-	const char *uri = exchange_param(x, "REQUEST_URI"), *query = uri ? strchr(uri, '?') : NULL;
-	struct str rest = str_from(query ? query + 1 : "");
+	struct str rest = x->query, text;
 	*value = NULL;
 	while (rest.len) {
 		struct str part = str_cut(&rest, '&'), key = str_cut(&part, '=');
 		if (!str_equal(key, str_from(name)))
 			continue;
-		char *text = arena_alloc(x->arena, part.len + 1);
-		if (!text)
-			return no_memory(e);
-		if (!percent_decode(text, part))
-			return error_set(e, ERR_BAD_REQUEST, "%s is not percent-encoded", name);
-		*value = text;
+		enum err err = sym_path_decode(x, part, &text);
+		if (err)
+			return err == ERR_NO_MEMORY ? no_memory(e)
+			                            : error_set(e, err, "%s is not percent-encoded", name);
+		*value = text.data;
 	}
 	return ERR_OK;
 }

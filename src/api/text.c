@@ -9,11 +9,11 @@
 #include "api/router.h"
 #include "api/inquiry.h"
 #include "api/services.h"
+#include "api/sym_path.h"
 #include "api/writer.h"
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/utf8.h"
-#include "objects/percent.h"
 #include "text/around.h"
 #include "text/known_name.h"
 #include "text/reader.h"
@@ -193,19 +193,17 @@ static bool accepts_json(const struct exchange *x)
 /* ?module=NAME=ID, which may be repeated: as a line MODULE in the text, but it counts more. */
 static enum err read_modules(struct text *t, struct error *e)
 {
-	const struct exchange *x = t->inquiry->exchange;
-	const char *uri = exchange_param(x, "REQUEST_URI"), *query = uri ? strchr(uri, '?') : NULL;
-	struct str rest = str_from(query ? query + 1 : "");
+	struct exchange *x = t->inquiry->exchange;
+	struct str rest = x->query, id;
 	while (rest.len) {
 		struct str part = str_cut(&rest, '&'), key = str_cut(&part, '=');
 		if (!str_equal(key, str_from("module")))
 			continue;
-		char *value = arena_alloc(x->arena, part.len + 1);
-		if (!value)
-			return no_memory(e);
-		if (!percent_decode(value, part))
-			return error_set(e, ERR_BAD_REQUEST, "module is not percent-encoded");
-		struct str id = str_from(value), name = str_cut(&id, '=');
+		enum err err = sym_path_decode(x, part, &id);
+		if (err)
+			return err == ERR_NO_MEMORY ? no_memory(e) : error_set(e, err, "module is not percent-encoded");
+		const char *value = id.data;
+		struct str name = str_cut(&id, '=');
 		if (!name.len || !id.len || name.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
 			return error_set(e, ERR_BAD_REQUEST, "module=%.100s: not NAME=ID", value);
 		if (!text_reader_know(t->reader, name, id))

@@ -107,10 +107,8 @@ bool exchange_begin(struct exchange_private *p, const struct config *c, int fd)
 	p->bytes_in = p->bytes_out = 0;
 	p->body_ended = p->broken = p->keep = false;
 	x->method = param(x, "REQUEST_METHOD");
-	x->path = param(x, "REQUEST_URI");
-	const char *query = memchr(x->path.data, '?', x->path.len);
-	if (query)
-		x->path.len = (size_t)(query - x->path.data);
+	x->query = param(x, "REQUEST_URI");
+	x->path = str_cut(&x->query, '?');
 	x->client = client_key_of(exchange_param(x, "REMOTE_ADDR"), (unsigned)c->client_ipv6_prefix);
 	p->turn = (struct turn){.client = x->client, .since = x->started};
 	choose_request_id(x);

@@ -22,6 +22,7 @@ enum { EXCHANGE_SMALL = 256 << 10 }; /* bytes of a body, or read from it, that c
 struct exchange {
 	struct str method;   /* "GET" */
 	struct str path;     /* as the client sent it: REQUEST_URI up to '?', still percent-encoded */
+	struct str query;    /* what follows that, likewise */
 	char request_id[64]; /* from nginx (param REQUEST_ID), or made here; goes into the log line and X-Request-Id */
 	struct client_key client; /* by REMOTE_ADDR */
 	struct arena *arena;      /* freed with the exchange */
