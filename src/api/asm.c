@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/asm_names.h"
 #include "api/router.h"
 #include "api/services.h"
 #include "base/array.h"
 #include "base/buffer.h"
+#include "base/hex.h"
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "elf/code.h"
@@ -50,16 +50,12 @@ struct str asm_keep(struct arena *arena, const json_t *object, const char *key)
 	return (struct str){copy, copy ? s.len : 0};
 }
 
-/* "0x12ab" */
 enum err asm_number(const json_t *object, const char *key, uint64_t *number, struct error *e)
 {
 	struct str text = text_of(object, key);
-	char *end;
-	if (text.len > 2 && text.len <= 18 && memcmp(text.data, "0x", 2) == 0 &&
-	        strspn(text.data + 2, "0123456789abcdefABCDEF") == text.len - 2) {
-		*number = strtoull(text.data + 2, &end, 16);
+	if (text.len > 2 && memcmp(text.data, "0x", 2) == 0 &&
+	        hex_read_number((struct str){text.data + 2, text.len - 2}, number))
 		return ERR_OK;
-	}
 	return error_set(e, ERR_BAD_REQUEST, "%s is not a string such as \"0x12ab\"", key);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "api/asm_names.h"
+#include "api/asm.h"
 
 #include <string.h>
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the header Debug asks for: how the request was answered. */
 #include <config.h>
 
-#include "api/debug.h"
-
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 
+#include "api/inquiry.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 
 static double seconds(int64_t nanoseconds)
 {
@@ -77,7 +79,7 @@ static json_t *file_map_json(const struct file_map *m)
 	return NULL;
 }
 
-json_t *debug_json(const struct inquiry *s)
+char *inquiry_debug(const struct inquiry *s)
 {
 	json_t *stacks_per = json_object(), *bases = json_object(), *sizes = json_object(), *times = json_object(),
 	       *fails = json_object(), *parses = json_object(), *parse_fails = json_object(), *damaged = json_object(),
@@ -145,8 +147,7 @@ json_t *debug_json(const struct inquiry *s)
 	json_t *debug = json_object();
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
 		ok = json_object_set_new(debug, parts[i].name, parts[i].value) == 0 && ok;
-	if (ok)
-		return debug;
+	char *text = ok ? json_text(debug, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 	json_decref(debug);
-	return NULL;
+	return text;
 }

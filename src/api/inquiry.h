@@ -83,6 +83,9 @@ void inquiry_write_reason(struct writer *w, const struct inquiry_reason *r);
 /* "reasons":{...}: what the words mean, and what to do. seen: bit i stands for reason i. */
 void inquiry_write_reasons(struct writer *w, uint32_t seen);
 
+/* "debug" of a reply, in JSON, after everything is looked up. The caller frees it; NULL: out of memory. */
+char *inquiry_debug(const struct inquiry *s);
+
 /* Whether a header such as HTTP_DEBUG is there and has another value than none, 0, false or no. */
 bool inquiry_asks_for(const struct exchange *x, const char *header);
 

@@ -2,15 +2,12 @@
 /* Requests and replies in JSON: /symbolicate/v5, /symbolicate/v4 and the legacy /. */
 #include <config.h>
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/debug.h"
 #include "api/router.h"
 #include "api/inquiry.h"
 #include "api/writer.h"
-#include "base/json_text.h"
 #include "base/process.h"
 
 enum { UNYIELDING = 64 }; /* frames without a turn for others */
@@ -259,10 +256,8 @@ static void write_all(struct writer *w, void *arg)
 
 static void reply(struct inquiry *s)
 {
-	json_t *debug = s->debug ? debug_json(s) : NULL;
-	char *text = json_text(debug, JSON_COMPACT | JSON_SORT_KEYS);
+	char *text = s->debug ? inquiry_debug(s) : NULL;
 	struct reply r = {s, order_modules(s), text ? str_from(text) : (struct str){"", 0}};
-	json_decref(debug);
 	if (!r.orders || (s->debug && !text))
 		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	else

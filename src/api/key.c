@@ -2,29 +2,16 @@
 /* GET /api/key: whether uploads with this key would be taken. nginx asks before it reads a large body. */
 #include <config.h>
 
-#include "api/key.h"
-
-#include <stdio.h>
-#include <string.h>
-
 #include "api/router.h"
+#include "api/upload.h"
 #include "keys/auth.h"
-
-enum err key_of_token(const char *token, char key_id[64], struct error *e)
-{
-	static const char scheme[] = "APIKey ";
-	char header[600];
-	bool named = strncmp(token, scheme, strlen(scheme)) == 0;
-	snprintf(header, sizeof header, "%s%s", named ? "" : scheme, token);
-	return auth_check(header, RIGHT_UPLOAD, key_id, e);
-}
 
 void key_handle(struct exchange *x)
 {
 	struct error e;
 	char key_id[64];
 	const char *token = exchange_param(x, "HTTP_AUTH_TOKEN");
-	enum err err = token ? key_of_token(token, key_id, &e)
+	enum err err = token ? upload_check_token(token, key_id, &e)
 	                     : auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, &e);
 	if (err)
 		exchange_reply_error(x, &e, 1);

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/key.h"
 #include "api/multipart.h"
 #include "api/router.h"
 #include "api/store_permit.h"
@@ -197,7 +196,7 @@ static enum err check_token(struct zip_upload *u, struct error *e)
 	const char *token = exchange_param(u->x, "HTTP_AUTH_TOKEN");
 	if (!token)
 		return error_set(e, ERR_FORBIDDEN, "this requires an Auth-Token to authenticate the request");
-	enum err err = key_of_token(token, u->key_id, e);
+	enum err err = upload_check_token(token, u->key_id, e);
 	return err == ERR_UNAUTHORIZED ? (e->code = ERR_FORBIDDEN) : err;
 }
 
