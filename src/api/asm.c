@@ -63,7 +63,7 @@ enum err asm_number(const json_t *object, const char *key, uint64_t *number, str
  * component of name is the file's. */
 static bool read_pe(struct str code_id, struct str name, struct asm_request *r)
 {
-	char digits[17] = "0000000000000000", *end = digits + sizeof digits - 1;
+	char digits[17] = "0000000000000000", *end = digits + sizeof digits - 1, file[PE_NAME_MAX] = "";
 	for (size_t i = name.len; i > 0; i--)
 		if (name.data[i - 1] == '/' || name.data[i - 1] == '\\') {
 			name = (struct str){name.data + i, name.len - i};
@@ -74,12 +74,12 @@ static bool read_pe(struct str code_id, struct str name, struct asm_request *r)
 		return false;
 	memcpy(digits, code_id.data, 8);
 	memcpy(end - (code_id.len - 8), code_id.data + 8, code_id.len - 8);
-	memcpy(r->range.pe_name, name.data, name.len);
+	memcpy(file, name.data, name.len);
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
-	if (strspn(r->range.pe_name, allowed) == name.len && build_id_parse(&r->question.whole, str_from(digits)))
-		return true;
-	r->range.pe_name[0] = 0;
-	return false;
+	if (strspn(file, allowed) != name.len || !build_id_parse(&r->question.whole, str_from(digits)))
+		return false;
+	memcpy(r->range.pe_name, file, sizeof file);
+	return true;
 }
 
 /* The code id of an ELF file is its build id, of which the debug id has a part only. */

@@ -935,6 +935,8 @@ def test_assembly_of_windows_programs_by_the_debug_id(tmp_path):
         assert asked("2") == asked("3") == asked("5", name=None) == {"error": unknown}
         assert "no file of this" in asked("4")["error"]
         assert asked("3", codeId=program.code_id) == right
+        # a name that no file can have leaves nothing behind for the one that the symbols tell
+        assert asked("1", codeId="0000000110000", name="a (copy).dll") == right
         other = s.nodes[1].client()
         question = {"debugName": "prog.pdb", "debugId": ids["1"], "startAddress": hex(program.start), "size": "0x1"}
         wait_for(lambda: "instructions" in other.post("/asm/v1", question).json(), "the map on the other host")
