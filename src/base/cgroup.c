@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
+
 enum { PATH_SIZE = 8192 };
 
 /* The smaller of the limit in one group's file and the limit so far. */
@@ -43,34 +45,22 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static uint64_t memory2(const char *directory)
+/* Of the files of either version. */
+static uint64_t memory_of(const char *directory)
 {
-	return least(read_bytes(directory, "memory.max"), read_bytes(directory, "memory.high"));
+	uint64_t limit = least(read_bytes(directory, "memory.max"), read_bytes(directory, "memory.high"));
+	return least(limit, read_bytes(directory, "memory.limit_in_bytes"));
 }
 
-static uint64_t memory1(const char *directory)
-{
-	return read_bytes(directory, "memory.limit_in_bytes");
-}
-
-static uint64_t thousandths(uint64_t quota, uint64_t period)
-{
-	return period && quota < UINT64_MAX / 1000 ? quota * 1000 / period : UINT64_MAX;
-}
-
-static uint64_t processors2(const char *directory)
+static uint64_t processors_of(const char *directory)
 {
 	char line[64], *end;
-	if (!read_line(directory, "cpu.max", line, sizeof line) || line[0] < '0' || line[0] > '9')
-		return UINT64_MAX;
-	uint64_t quota = strtoull(line, &end, 10);
-	return thousandths(quota, strtoull(end, NULL, 10));
-}
-
-static uint64_t processors1(const char *directory)
-{
 	uint64_t quota = read_bytes(directory, "cpu.cfs_quota_us"), period = read_bytes(directory, "cpu.cfs_period_us");
-	return quota == UINT64_MAX || period == UINT64_MAX ? UINT64_MAX : thousandths(quota, period);
+	if (read_line(directory, "cpu.max", line, sizeof line) && line[0] >= '0' && line[0] <= '9') {
+		quota = strtoull(line, &end, 10);
+		period = strtoull(end, NULL, 10);
+	}
+	return period && period < UINT64_MAX && quota < UINT64_MAX / 1000 ? quota * 1000 / period : UINT64_MAX;
 }
 
 /* The limits of the group at path below base, and of all groups above it. */
@@ -89,44 +79,37 @@ static uint64_t walk_up(const char *base, const char *path, limit_reader *read)
 	return least(limit, read(base));
 }
 
-static bool has_word(const char *list, const char *word)
+static bool has_word(struct str list, struct str word)
 {
-	size_t len = strlen(word);
-	for (const char *at = list; (at = strstr(at, word)); at += len)
-		if ((at == list || at[-1] == ',') && (at[len] == ',' || !at[len]))
+	while (list.len)
+		if (str_equal(str_cut(&list, ','), word))
 			return true;
 	return false;
 }
 
 /* One line of /proc/self/cgroup, "number:controllers:path". */
-static uint64_t limit_of_line(
-        const char *root, char *line, const char *controller, limit_reader *read2, limit_reader *read1)
+static uint64_t limit_of_line(const char *root, char *line, const char *controller, limit_reader *read)
 {
-	char base[PATH_SIZE], *controllers = strchr(line, ':'),
-	                      *path = controllers ? strchr(controllers + 1, ':') : NULL;
+	char base[PATH_SIZE];
 	line[strcspn(line, "\n")] = 0;
-	if (!path)
+	struct str path = str_from(line);
+	str_cut(&path, ':');
+	struct str controllers = str_cut(&path, ':');
+	if (controllers.len && !has_word(controllers, str_from(controller)))
 		return UINT64_MAX;
-	*path++ = 0;
-	controllers++;
-	if (!*controllers) {
-		snprintf(base, sizeof base, "%s/sys/fs/cgroup", root);
-		return walk_up(base, path, read2);
-	}
-	if (!has_word(controllers, controller))
-		return UINT64_MAX;
-	snprintf(base, sizeof base, "%s/sys/fs/cgroup/%s", root, controller);
-	return walk_up(base, path, read1);
+	snprintf(base, sizeof base, "%s/sys/fs/cgroup%s%s", root, controllers.len ? "/" : "",
+	        controllers.len ? controller : "");
+	return walk_up(base, path.data, read);
 }
 
-static uint64_t limit_of(const char *root, const char *controller, limit_reader *read2, limit_reader *read1)
+static uint64_t limit_of(const char *root, const char *controller, limit_reader *read)
 {
 	char line[PATH_SIZE / 2];
 	uint64_t limit = UINT64_MAX;
 	snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
 	FILE *in = fopen(line, "re");
 	while (in && fgets(line, sizeof line, in))
-		limit = least(limit, limit_of_line(root, line, controller, read2, read1));
+		limit = least(limit, limit_of_line(root, line, controller, read));
 	if (in)
 		fclose(in);
 	return limit;
@@ -134,7 +117,7 @@ static uint64_t limit_of(const char *root, const char *controller, limit_reader 
 
 uint64_t cgroup_memory(const char *root)
 {
-	return limit_of(root, "memory", memory2, memory1);
+	return limit_of(root, "memory", memory_of);
 }
 
 /* Of /proc/meminfo's first line, "MemTotal:       24683252 kB". */
@@ -155,5 +138,5 @@ uint64_t machine_memory(const char *root)
 
 uint64_t cgroup_processors(const char *root)
 {
-	return limit_of(root, "cpu", processors2, processors1);
+	return limit_of(root, "cpu", processors_of);
 }
