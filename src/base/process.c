@@ -71,11 +71,6 @@ void malloc_begin(void)
 	mallopt(M_TRIM_THRESHOLD, 1 << 20);
 }
 
-void resident_trim(void)
-{
-	malloc_trim(0);
-}
-
 /* ---- randomness ---- */
 
 uint64_t random_u64(void)

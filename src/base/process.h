@@ -16,8 +16,6 @@ uint64_t resident_bytes(void);
 /* For the start, before other threads: what is large goes back to the system as soon as it is freed, and threads have
  * arenas of malloc of their own. */
 void malloc_begin(void);
-/* Returns freed memory that malloc still holds to the system. Takes milliseconds per GB. */
-void resident_trim(void);
 
 /* A random number that nobody can guess: for tokens, markers and seeds. Never 0. */
 uint64_t random_u64(void);

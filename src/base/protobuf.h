@@ -35,15 +35,10 @@ static inline struct proto proto_start(struct str message)
 /* Reads the next field. Groups are skipped; their contents must be well-formed. */
 bool proto_next(struct proto *p, struct proto_field *f);
 
-static inline uint8_t *proto_put_tag(uint8_t *out, uint32_t number, enum proto_wire wire)
-{
-	return varint_put(out, (uint64_t)number << 3 | wire);
-}
-
 /* Writes a field of type varint. */
 static inline uint8_t *proto_put_varint(uint8_t *out, uint32_t number, uint64_t value)
 {
-	return varint_put(proto_put_tag(out, number, PROTO_VARINT), value);
+	return varint_put(varint_put(out, (uint64_t)number << 3 | PROTO_VARINT), value);
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "modules/periodic.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -12,7 +13,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"
-#include "base/process.h"
 
 enum {
 	TICK_MS = 100,
@@ -93,7 +93,7 @@ static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 		uint64_t before = bytes;
 		w->trimmed = now;
 		block_pool_drop(ls->context->blocks);
-		resident_trim();
+		malloc_trim(0); /* takes milliseconds per GB */
 		bytes = account_resident();
 		account_note_resident(bytes);
 		if (before < bytes + most / SPARE_PART / 4)
