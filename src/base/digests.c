@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table in which each text has one place, that of its hash; the text itself decides whether the digest is its own.
- * Whoever finds its place locked makes the digest. */
+ * Whoever finds its place locked makes the digest: the holder may lose its core to a load, for tens of milliseconds. */
 #include <config.h>
 
 #include "base/digests.h"
 
+#include <stdatomic.h>
 #include <string.h>
-
-#include "base/try_lock.h"
 
 enum {
 	PLACES = 4096,
@@ -16,7 +15,7 @@ enum {
 
 struct place {
 	struct module_hash digest;
-	struct try_lock lock;
+	atomic_flag locked;
 	uint8_t len; /* 0: nothing is kept here */
 	char text[TEXT];
 };
@@ -25,23 +24,23 @@ static struct place places[PLACES];
 
 static bool look_up(struct place *p, const char *text, size_t len, struct module_hash *h)
 {
-	if (!try_lock(&p->lock))
+	if (atomic_flag_test_and_set_explicit(&p->locked, memory_order_acquire))
 		return false;
 	bool known = p->len == len && memcmp(p->text, text, len) == 0;
 	if (known)
 		*h = p->digest;
-	try_unlock(&p->lock);
+	atomic_flag_clear_explicit(&p->locked, memory_order_release);
 	return known;
 }
 
 static void keep(struct place *p, const char *text, size_t len, const struct module_hash *h)
 {
-	if (!try_lock(&p->lock))
+	if (atomic_flag_test_and_set_explicit(&p->locked, memory_order_acquire))
 		return;
 	p->digest = *h;
 	p->len = (uint8_t)len;
 	memcpy(p->text, text, len);
-	try_unlock(&p->lock);
+	atomic_flag_clear_explicit(&p->locked, memory_order_release);
 }
 
 /* kind, name and id, each with its end, so that no two modules have the same text. 0: too long, or the ends are not

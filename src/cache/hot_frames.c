@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A table of sets with a few places each, in shards with a lock of their own, which is held for a look at one set.
- * Nobody waits for it: while a shard is locked, its frames are missed for others, and none is added. A frame is added
- * when it is missed for the second time within some thousand misses: who asks only distinct frames adds none.
+ * Nobody waits for it, since its holder may lose its core to a load, for tens of milliseconds: while a shard is locked,
+ * its frames are missed for others, and none is added. A frame is added when it is missed for the second time within
+ * some thousand misses: who asks only distinct frames adds none.
  *
  *   hash of the key:  shard | set | tag in the list of late misses
  */
@@ -15,7 +16,6 @@
 
 #include "base/account.h"
 #include "base/metrics.h"
-#include "base/try_lock.h"
 
 enum {
 	SHARDS = 64,
@@ -27,7 +27,7 @@ enum {
 };
 
 struct shard {
-	struct try_lock lock; /* guards what follows */
+	atomic_flag locked; /* guards what follows */
 	uint64_t bytes;
 	unsigned hand; /* the set from which room is made next */
 	struct hot_frame *places[SETS][WAYS];
@@ -111,7 +111,7 @@ struct hot_frame *hot_frames_get(struct hot_frames *h, const struct hot_key *key
 		return NULL;
 	uint64_t hash = hash_of(h, key);
 	struct shard *s = shard_of(h, hash);
-	if (!try_lock(&s->lock))
+	if (atomic_flag_test_and_set_explicit(&s->locked, memory_order_acquire))
 		return NULL;
 	struct hot_frame *f = find(set_of(s, hash), key);
 	if (!f) {
@@ -123,7 +123,7 @@ struct hot_frame *hot_frames_get(struct hot_frames *h, const struct hot_key *key
 		else
 			f = NULL;
 	}
-	try_unlock(&s->lock);
+	atomic_flag_clear_explicit(&s->locked, memory_order_release);
 	return f;
 }
 
@@ -192,7 +192,7 @@ void hot_frames_add(struct hot_frames *h, struct hot_frame *f)
 	uint64_t hash = hash_of(h, &f->key);
 	struct shard *s = shard_of(h, hash);
 	struct hot_frame **set = set_of(s, hash);
-	if (!try_lock(&s->lock))
+	if (atomic_flag_test_and_set_explicit(&s->locked, memory_order_acquire))
 		return;
 	if (!find(set, &f->key)) {
 		*make_place(s, set) = f;
@@ -200,5 +200,5 @@ void hot_frames_add(struct hot_frames *h, struct hot_frame *f)
 		s->bytes += bytes_of(f->len);
 		shrink(s, h->budget);
 	}
-	try_unlock(&s->lock);
+	atomic_flag_clear_explicit(&s->locked, memory_order_release);
 }
