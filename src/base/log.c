@@ -27,9 +27,10 @@ static const char *const levels[] = {"error", "warning", "info", "debug"};
 /* The priorities of syslog. */
 static const char *const priorities[] = {"<3>", "<4>", "<6>", "<7>"};
 
-/* A log file keeps its descriptor number for the life of the process, so there is no need to wait for threads that are
- * about to write. */
-static atomic_int log_fd = STDERR_FILENO;
+/* All log files have one descriptor number for the life of the process, so there is no need to wait for threads that
+ * are about to write. */
+static int file_fd = -1;
+static atomic_int log_fd = STDERR_FILENO; /* or file_fd */
 static atomic_int log_level = LOG_LEVEL_INFO;
 
 /* Lines that wait to be written together. No more than a pipe takes at once, so that they do not mix with those of
@@ -115,34 +116,21 @@ void log_gather_end(void)
 		pthread_join(waiting.thread, NULL);
 }
 
-/* Puts fd in the place of the log's descriptor; own: fd belongs to nobody else. */
-static enum err switch_to(int fd, bool own, struct error *e)
-{
-	int now = atomic_load(&log_fd);
-	if (now == STDERR_FILENO) {
-		atomic_store(&log_fd, fd);
-		return ERR_OK;
-	}
-	int failed = dup3(fd, now, O_CLOEXEC) < 0 ? errno : 0;
-	if (own)
-		close(fd);
-	return failed ? error_set(e, ERR_IO, "log: dup3: %s", strerror(failed)) : ERR_OK;
-}
-
 enum err log_open(const char *path, enum log_level level, struct error *e)
 {
-	int fd = STDERR_FILENO;
 	bool file = path && *path;
-	if (file)
-		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+	int fd = file ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640) : STDERR_FILENO;
 	if (fd < 0)
 		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
 	log_flush();
-	if (file || atomic_load(&log_fd) != STDERR_FILENO) {
-		enum err err = switch_to(fd, file, e);
-		if (err)
-			return err;
-	}
+	int failed = file_fd >= 0 && dup3(fd, file_fd, O_CLOEXEC) < 0 ? errno : 0;
+	if (file && file_fd >= 0)
+		close(fd);
+	else if (file)
+		file_fd = fd;
+	if (failed)
+		return error_set(e, ERR_IO, "log: dup3: %s", strerror(failed));
+	atomic_store(&log_fd, file ? file_fd : STDERR_FILENO);
 	atomic_store(&log_level, level);
 	return ERR_OK;
 }

@@ -682,6 +682,25 @@ def test_lines_for_the_journal_have_its_priorities(tmp_path):
     assert first_bytes(False, "--no-such-flag") == {""}
 
 
+@pytest.mark.in_turn
+def test_lines_for_the_journal_have_its_priorities_again_after_a_log_file(tmp_path):
+    """SIGHUP takes log_file away."""
+    journal, log = tmp_path / "journal", tmp_path / "own.log"
+    config = write_config(tmp_path, f"listen = {tmp_path}/socket", f"log_file = {log}")
+    with open(journal, "wb") as out:
+        at = os.fstat(out.fileno())
+        env = {**os.environ, "JOURNAL_STREAM": f"{at.st_dev}:{at.st_ino}"}
+        with subprocess.Popen([*DAEMON, "--config", config], stderr=out, stdout=out, stdin=subprocess.DEVNULL, env=env) as server:
+            wait_for(lambda: log.exists() and '"event":"start"' in log.read_text(), "the server to start")
+            write_config(tmp_path, f"listen = {tmp_path}/socket")
+            server.send_signal(signal.SIGHUP)
+            wait_for(lambda: "reload" in journal.read_text(), "the reload to be logged")
+            server.terminate()
+            assert server.wait(60) == 0
+    assert {line[: line.index("{")] for line in journal.read_text().splitlines()} == {"<6>"}
+    assert "<" not in log.read_text()
+
+
 # Signals
 
 
