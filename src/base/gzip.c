@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
+
 /* Each library is wrapped as an engine of five functions. The code below them handles gzip itself (members, ends,
  * growing output) once for both. */
 
@@ -24,13 +26,23 @@ static uint32_t step_size(size_t n)
 	return n < ENGINE_STEP_MAX ? (uint32_t)n : ENGINE_STEP_MAX;
 }
 
-static void flow_advance(struct flow *f, size_t in, size_t out)
+static void flow_advance(struct flow *f, const uint8_t *in, const uint8_t *out)
 {
-	f->in += in;
-	f->in_len -= in;
-	f->out += out;
-	f->room -= out;
+	f->in_len -= (size_t)(in - f->in);
+	f->in = in;
+	f->room -= (size_t)(out - f->out);
+	f->out += out - f->out;
 }
+
+/* The streams of both libraries have these fields. Neither library writes through next_in, which only lacks the const.
+ */
+#define SET_STREAM(s, f)                                      \
+	do {                                                  \
+		(s)->next_in = (uint8_t *)(uintptr_t)(f)->in; \
+		(s)->avail_in = step_size((f)->in_len);       \
+		(s)->next_out = (f)->out;                     \
+		(s)->avail_out = step_size((f)->room);        \
+	} while (0)
 
 #ifdef HAVE_ISAL
 
@@ -44,18 +56,18 @@ struct inflater {
 	bool header_read;
 };
 
-static void inflater_prepare(struct inflater *i)
+static void inflater_reset(struct inflater *i)
 {
+	isal_inflate_init(&i->state);
 	i->state.crc_flag = ISAL_GZIP;
 	isal_gzip_header_init(&i->header);
 	i->header_read = false;
 }
 
-static enum err inflater_init(struct inflater *i)
+static bool inflater_init(struct inflater *i)
 {
-	isal_inflate_init(&i->state);
-	inflater_prepare(i);
-	return ERR_OK;
+	inflater_reset(i);
+	return true;
 }
 
 static void inflater_release(struct inflater *i)
@@ -63,54 +75,48 @@ static void inflater_release(struct inflater *i)
 	(void)i;
 }
 
-static void inflater_reset(struct inflater *i)
-{
-	isal_inflate_reset(&i->state);
-	inflater_prepare(i);
-}
-
 static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 {
 	struct inflate_state *s = &i->state;
-	uint32_t in = step_size(f->in_len), out = step_size(f->room);
-	/* The library does not write through next_in, which only lacks the const. */
-	s->next_in = (uint8_t *)(uintptr_t)f->in;
-	s->avail_in = in;
-	s->next_out = f->out;
-	s->avail_out = out;
+	SET_STREAM(s, f);
 	int result = i->header_read ? ISAL_DECOMP_OK : isal_read_gzip_header(s, &i->header);
 	i->header_read = result == ISAL_DECOMP_OK;
 	if (i->header_read)
 		result = isal_inflate(s);
-	flow_advance(f, in - s->avail_in, out - s->avail_out);
+	flow_advance(f, s->next_in, s->next_out);
 	*ended = s->block_state == ISAL_BLOCK_FINISH;
 	return result < 0 ? ERR_CORRUPT : ERR_OK;
 }
 
 /* All of a state but what of its buffer is not in use. */
-struct saved {
-	bool header_read;
+struct gunzip_place {
+	bool ended, padded, header_read;
 	struct isal_gzip_header header;
 	size_t len;
 	uint8_t state[];
 };
 
-static struct saved *inflater_save(const struct inflater *i)
+static struct gunzip_place *inflater_save(const struct inflater *i)
 {
 	size_t len = offsetof(struct inflate_state, tmp_out_buffer) + (size_t)i->state.tmp_out_valid;
-	struct saved *s = malloc(sizeof *s + len);
-	if (!s)
+	struct gunzip_place *p = malloc(sizeof *p + len);
+	if (!p)
 		return NULL;
-	s->header_read = i->header_read;
-	s->header = i->header;
-	s->len = len;
-	memcpy(s->state, &i->state, len);
-	return s;
+	p->header_read = i->header_read;
+	p->header = i->header;
+	p->len = len;
+	memcpy(p->state, &i->state, len);
+	return p;
 }
 
-static size_t saved_bytes(const struct saved *s)
+void gunzip_place_free(struct gunzip_place *p)
 {
-	return sizeof *s + s->len;
+	free(p);
+}
+
+size_t gunzip_place_bytes(const struct gunzip_place *p)
+{
+	return sizeof *p + p->len;
 }
 
 static size_t inflater_bytes(void)
@@ -118,16 +124,11 @@ static size_t inflater_bytes(void)
 	return sizeof(struct inflater);
 }
 
-static void saved_free(struct saved *s)
+static bool inflater_go(struct inflater *i, const struct gunzip_place *p)
 {
-	free(s);
-}
-
-static bool inflater_go(struct inflater *i, const struct saved *s)
-{
-	memcpy(&i->state, s->state, s->len);
-	i->header = s->header;
-	i->header_read = s->header_read;
+	memcpy(&i->state, p->state, p->len);
+	i->header = p->header;
+	i->header_read = p->header_read;
 	return true;
 }
 
@@ -154,14 +155,10 @@ static void deflater_release(struct deflater *d)
 static bool deflater_run(struct deflater *d, struct flow *f, bool last, bool *ended)
 {
 	struct isal_zstream *s = &d->stream;
-	uint32_t in = step_size(f->in_len), out = step_size(f->room);
-	s->next_in = (uint8_t *)(uintptr_t)f->in;
-	s->avail_in = in;
-	s->next_out = f->out;
-	s->avail_out = out;
-	s->end_of_stream = last && in == f->in_len;
+	SET_STREAM(s, f);
+	s->end_of_stream = last && s->avail_in == f->in_len;
 	int result = isal_deflate(s);
-	flow_advance(f, in - s->avail_in, out - s->avail_out);
+	flow_advance(f, s->next_in, s->next_out);
 	*ended = s->internal_state.state == ZSTATE_END;
 	return result == COMP_OK;
 }
@@ -176,9 +173,9 @@ struct inflater {
 	z_stream stream;
 };
 
-static enum err inflater_init(struct inflater *i)
+static bool inflater_init(struct inflater *i)
 {
-	return inflateInit2(&i->stream, WINDOW_GZIP) == Z_OK ? ERR_OK : ERR_NO_MEMORY;
+	return inflateInit2(&i->stream, WINDOW_GZIP) == Z_OK;
 }
 
 static void inflater_release(struct inflater *i)
@@ -194,13 +191,9 @@ static void inflater_reset(struct inflater *i)
 static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 {
 	z_stream *s = &i->stream;
-	uint32_t in = step_size(f->in_len), out = step_size(f->room);
-	s->next_in = (uint8_t *)(uintptr_t)f->in;
-	s->avail_in = in;
-	s->next_out = f->out;
-	s->avail_out = out;
+	SET_STREAM(s, f);
 	int result = inflate(s, Z_NO_FLUSH);
-	flow_advance(f, in - s->avail_in, out - s->avail_out);
+	flow_advance(f, s->next_in, s->next_out);
 	*ended = result == Z_STREAM_END;
 	if (result == Z_MEM_ERROR)
 		return ERR_NO_MEMORY;
@@ -208,18 +201,26 @@ static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 	return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR ? ERR_OK : ERR_CORRUPT;
 }
 
-struct saved {
+struct gunzip_place {
+	bool ended, padded;
 	z_stream stream;
 };
 
-static struct saved *inflater_save(const struct inflater *i)
+static struct gunzip_place *inflater_save(const struct inflater *i)
 {
-	struct saved *s = calloc(1, sizeof *s);
+	struct gunzip_place *p = calloc(1, sizeof *p);
 	/* The library does not write to what it copies, which only lacks the const. */
-	if (s && inflateCopy(&s->stream, (z_stream *)(uintptr_t)&i->stream) == Z_OK)
-		return s;
-	free(s);
+	if (p && inflateCopy(&p->stream, (z_stream *)(uintptr_t)&i->stream) == Z_OK)
+		return p;
+	free(p);
 	return NULL;
+}
+
+void gunzip_place_free(struct gunzip_place *p)
+{
+	if (p)
+		inflateEnd(&p->stream);
+	free(p);
 }
 
 /* A window, and the tables of a block: zconf.h. */
@@ -228,22 +229,15 @@ static size_t inflater_bytes(void)
 	return sizeof(struct inflater) + (40 << 10);
 }
 
-static size_t saved_bytes(const struct saved *s)
+size_t gunzip_place_bytes(const struct gunzip_place *p)
 {
-	(void)s;
-	return inflater_bytes();
+	return sizeof *p - sizeof p->stream + inflater_bytes();
 }
 
-static void saved_free(struct saved *s)
-{
-	inflateEnd(&s->stream);
-	free(s);
-}
-
-static bool inflater_go(struct inflater *i, const struct saved *s)
+static bool inflater_go(struct inflater *i, const struct gunzip_place *p)
 {
 	inflateEnd(&i->stream);
-	return inflateCopy(&i->stream, (z_stream *)(uintptr_t)&s->stream) == Z_OK;
+	return inflateCopy(&i->stream, (z_stream *)(uintptr_t)&p->stream) == Z_OK;
 }
 
 struct deflater {
@@ -263,13 +257,9 @@ static void deflater_release(struct deflater *d)
 static bool deflater_run(struct deflater *d, struct flow *f, bool last, bool *ended)
 {
 	z_stream *s = &d->stream;
-	uint32_t in = step_size(f->in_len), out = step_size(f->room);
-	s->next_in = (uint8_t *)(uintptr_t)f->in;
-	s->avail_in = in;
-	s->next_out = f->out;
-	s->avail_out = out;
-	int result = deflate(s, last && in == f->in_len ? Z_FINISH : Z_NO_FLUSH);
-	flow_advance(f, in - s->avail_in, out - s->avail_out);
+	SET_STREAM(s, f);
+	int result = deflate(s, last && s->avail_in == f->in_len ? Z_FINISH : Z_NO_FLUSH);
+	flow_advance(f, s->next_in, s->next_out);
 	*ended = result == Z_STREAM_END;
 	return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
 }
@@ -286,11 +276,10 @@ struct gunzip {
 struct gunzip *gunzip_new(void)
 {
 	struct gunzip *g = calloc(1, sizeof *g);
-	if (g && inflater_init(&g->inflater)) {
-		free(g);
-		return NULL;
-	}
-	return g;
+	if (g && inflater_init(&g->inflater))
+		return g;
+	free(g);
+	return NULL;
 }
 
 void gunzip_free(struct gunzip *g)
@@ -313,7 +302,7 @@ void gunzip_reset(struct gunzip *g)
 static void pass_padding(struct gunzip *g, struct flow *f)
 {
 	while (f->in_len > 0 && *f->in == 0) {
-		flow_advance(f, 1, 0);
+		flow_advance(f, f->in + 1, f->out);
 		g->padded = true;
 	}
 	if (f->in_len > 0 && g->padded)
@@ -355,39 +344,19 @@ size_t gunzip_bytes(const struct gunzip *g)
 	return sizeof *g - sizeof g->inflater + inflater_bytes();
 }
 
-struct gunzip_place {
-	struct saved *inflater;
-	bool ended, padded;
-};
-
 struct gunzip_place *gunzip_save(const struct gunzip *g)
 {
-	struct gunzip_place *p = malloc(sizeof *p);
-	if (!p)
-		return NULL;
-	*p = (struct gunzip_place){inflater_save(&g->inflater), g->ended, g->padded};
-	if (p->inflater)
-		return p;
-	free(p);
-	return NULL;
-}
-
-void gunzip_place_free(struct gunzip_place *p)
-{
-	if (!p)
-		return;
-	saved_free(p->inflater);
-	free(p);
-}
-
-size_t gunzip_place_bytes(const struct gunzip_place *p)
-{
-	return sizeof *p + saved_bytes(p->inflater);
+	struct gunzip_place *p = inflater_save(&g->inflater);
+	if (p) {
+		p->ended = g->ended;
+		p->padded = g->padded;
+	}
+	return p;
 }
 
 bool gunzip_go(struct gunzip *g, const struct gunzip_place *p)
 {
-	bool went = inflater_go(&g->inflater, p->inflater);
+	bool went = inflater_go(&g->inflater, p);
 	g->broken = went ? ERR_OK : ERR_NO_MEMORY;
 	g->ended = p->ended;
 	g->padded = p->padded;
@@ -396,33 +365,22 @@ bool gunzip_go(struct gunzip *g, const struct gunzip_place *p)
 
 struct gzip {
 	struct deflater deflater;
-	uint8_t *out; /* the result, for the caller */
-	size_t len, cap;
+	struct buffer out; /* the result, for the caller */
 };
-
-static bool grow(struct gzip *g)
-{
-	size_t cap = g->cap * 2;
-	uint8_t *bigger = cap > g->cap ? realloc(g->out, cap) : NULL;
-	if (!bigger)
-		return false;
-	g->out = bigger;
-	g->cap = cap;
-	return true;
-}
 
 static bool deflate_some(struct gzip *g, const void *data, size_t len, bool last)
 {
+	struct buffer *out = &g->out;
 	struct flow f = {data, len, NULL, 0};
 	bool ended = false;
 	while (last ? !ended : f.in_len > 0) {
-		if (g->len == g->cap && !grow(g))
+		if (!buffer_reserve(out, 1))
 			return false;
-		f.out = g->out + g->len;
-		f.room = g->cap - g->len;
+		f.out = out->data + out->len;
+		f.room = out->cap - out->len;
 		if (!deflater_run(&g->deflater, &f, last, &ended))
 			return false;
-		g->len = g->cap - f.room;
+		out->len = out->cap - f.room;
 	}
 	return true;
 }
@@ -430,16 +388,13 @@ static bool deflate_some(struct gzip *g, const void *data, size_t len, bool last
 struct gzip *gzip_new(uint64_t size)
 {
 	struct gzip *g = calloc(1, sizeof *g);
-	if (!g)
-		return NULL;
-	if (!deflater_init(&g->deflater)) {
+	if (!g || !deflater_init(&g->deflater)) {
 		free(g);
 		return NULL;
 	}
+	buffer_init(&g->out, SIZE_MAX);
 	/* Symbol text and replies shrink to an eighth or less; anything else costs up to three doublings. */
-	g->cap = size / 8 + 1024;
-	g->out = malloc(g->cap);
-	if (g->out)
+	if (buffer_reserve(&g->out, size / 8 + 1024))
 		return g;
 	gzip_free(g);
 	return NULL;
@@ -450,7 +405,7 @@ void gzip_free(struct gzip *g)
 	if (!g)
 		return;
 	deflater_release(&g->deflater);
-	free(g->out);
+	buffer_release(&g->out);
 	free(g);
 }
 
@@ -461,10 +416,10 @@ bool gzip_add(struct gzip *g, const void *data, size_t len)
 
 struct iovec gzip_take(struct gzip *g, size_t least)
 {
-	struct iovec made = {g->out, g->len};
-	if (g->len < least)
+	struct iovec made = {g->out.data, g->out.len};
+	if (made.iov_len < least)
 		return (struct iovec){NULL, 0};
-	g->len = 0;
+	buffer_reset(&g->out);
 	return made;
 }
 
@@ -472,21 +427,16 @@ enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len)
 {
 	if (!deflate_some(g, "", 0, true))
 		return ERR_NO_MEMORY;
-	*out = g->out;
-	*out_len = g->len;
-	g->out = NULL;
+	*out = g->out.data;
+	*out_len = g->out.len;
+	buffer_init(&g->out, SIZE_MAX);
 	return ERR_OK;
 }
 
-enum err gzip_compress(const struct iovec *parts, unsigned count, uint8_t **out, size_t *out_len)
+enum err gzip_compress(const void *data, size_t len, uint8_t **out, size_t *out_len)
 {
-	uint64_t total = 0;
-	for (unsigned i = 0; i < count; i++)
-		total += parts[i].iov_len;
-	struct gzip *g = gzip_new(total);
-	bool good = g != NULL;
-	for (unsigned i = 0; i < count && good; i++)
-		good = gzip_add(g, parts[i].iov_base, parts[i].iov_len);
+	struct gzip *g = gzip_new(len);
+	bool good = g && gzip_add(g, data, len);
 	enum err result = good ? gzip_finish(g, out, out_len) : ERR_NO_MEMORY;
 	gzip_free(g);
 	return result;

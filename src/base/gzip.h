@@ -47,7 +47,7 @@ struct iovec gzip_take(struct gzip *g, size_t least);
 /* Ends the member and returns its bytes, less those that were taken, in memory from malloc that the caller frees. */
 enum err gzip_finish(struct gzip *g, uint8_t **out, size_t *out_len);
 
-/* Compresses the parts to one gzip member at a fast level, in memory from malloc that the caller frees. */
-enum err gzip_compress(const struct iovec *parts, unsigned count, uint8_t **out, size_t *out_len);
+/* All of it at once. */
+enum err gzip_compress(const void *data, size_t len, uint8_t **out, size_t *out_len);
 
 #endif

@@ -219,7 +219,7 @@ static uint8_t *compress(struct exchange_private *p, struct iovec *body)
 	struct reply *r = &p->reply;
 	uint8_t *bytes;
 	size_t len;
-	if (!wants_gzip(&p->x, r->length) || gzip_compress(body, 1, &bytes, &len))
+	if (!wants_gzip(&p->x, r->length) || gzip_compress(body->iov_base, body->iov_len, &bytes, &len))
 		return NULL;
 	if (len >= r->length) {
 		free(bytes);

@@ -166,13 +166,12 @@ static void put(const char *name, const char *file, const void *data, size_t len
 /* name is stored as gzip in gzip in … */
 static void put_gzip(const char *name, const char *file, const void *data, size_t len, unsigned layers)
 {
-	struct iovec part = {(void *)(uintptr_t)data, len};
 	uint8_t *packed = NULL, *before = NULL;
 	for (unsigned i = 0; i < layers; i++) {
-		assert_int_equal(gzip_compress(&part, 1, &packed, &len), ERR_OK);
+		assert_int_equal(gzip_compress(data, len, &packed, &len), ERR_OK);
 		free(before);
 		before = packed;
-		part = (struct iovec){packed, len};
+		data = packed;
 	}
 	put(name, file, packed, len);
 	free(packed);

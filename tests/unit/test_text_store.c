@@ -410,10 +410,9 @@ static void load(struct loaded *l, const struct buffer *t, uint64_t limit, uint6
 /* free() what it points to. */
 static struct iovec gzip_of(const struct buffer *t)
 {
-	struct iovec part = {t->data, t->len};
 	uint8_t *gz;
 	size_t len;
-	assert_int_equal(gzip_compress(&part, 1, &gz, &len), ERR_OK);
+	assert_int_equal(gzip_compress(t->data, t->len, &gz, &len), ERR_OK);
 	return (struct iovec){gz, len};
 }
 
