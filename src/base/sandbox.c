@@ -97,27 +97,21 @@ static int refuse(scmp_filter_ctx filter, const char *name)
 	return number < 0 ? 0 : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0);
 }
 
-/* Memory that is both writable and executable. Loading libraries is still allowed: the resolver needs it. */
-static int refuse_new_code(scmp_filter_ctx filter)
-{
-	int both = PROT_WRITE | PROT_EXEC;
-	int failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 1,
-	        SCMP_A2(SCMP_CMP_MASKED_EQ, (scmp_datum_t)both, (scmp_datum_t)both));
-	if (!failed)
-		failed = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mprotect), 1,
-		        SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
-	return failed ? failed
-	              : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(pkey_mprotect), 1,
-	                        SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
-}
+enum { BOTH = PROT_WRITE | PROT_EXEC };
 
-/* Raw packets, virtual machines' sockets, the kernel's ciphers: all address families above netlink, which the resolver
- * uses. */
-static int refuse_sockets(scmp_filter_ctx filter)
-{
-	return seccomp_rule_add(
-	        filter, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK, 0));
-}
+/* Refused for one argument only. */
+static const struct {
+	int call, error;
+	struct scmp_arg_cmp argument;
+} conditional[] = {
+        /* Memory that is both writable and executable. Loading libraries is still allowed: the resolver needs it. */
+        {SCMP_SYS(mmap), EPERM, {2, SCMP_CMP_MASKED_EQ, BOTH, BOTH}},
+        {SCMP_SYS(mprotect), EPERM, {2, SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC}},
+        {SCMP_SYS(pkey_mprotect), EPERM, {2, SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC}},
+        /* Raw packets, virtual machines' sockets, the kernel's ciphers: all address families above netlink, which the
+         * resolver uses. */
+        {SCMP_SYS(socket), EAFNOSUPPORT, {0, SCMP_CMP_GT, AF_NETLINK, 0}},
+};
 
 enum err sandbox_enter(struct error *e)
 {
@@ -127,10 +121,9 @@ enum err sandbox_enter(struct error *e)
 	int failed = 0;
 	for (unsigned i = 0; !failed && i < sizeof refused / sizeof refused[0]; i++)
 		failed = refuse(filter, refused[i]);
-	if (!failed)
-		failed = refuse_new_code(filter);
-	if (!failed)
-		failed = refuse_sockets(filter);
+	for (unsigned i = 0; !failed && i < sizeof conditional / sizeof conditional[0]; i++)
+		failed = seccomp_rule_add_array(
+		        filter, SCMP_ACT_ERRNO(conditional[i].error), conditional[i].call, 1, &conditional[i].argument);
 	if (!failed)
 		failed = seccomp_load(filter);
 	seccomp_release(filter);
