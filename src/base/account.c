@@ -153,14 +153,16 @@ bool account_take_small(enum account_kind kind, uint64_t bytes)
 
 const char *account_unbalanced(void)
 {
-	static const struct {
-		enum account_kind kind;
-		const char *name;
-	} kinds[] = {{ACCOUNT_PAGES, "pages"}, {ACCOUNT_TEXTS, "texts"}, {ACCOUNT_MAKERS, "makers"},
-	        {ACCOUNT_RECORDS, "records"}, {ACCOUNT_UPLOADS, "uploads"}, {ACCOUNT_BODIES, "bodies"},
-	        {ACCOUNT_REPLIES, "replies"}, {ACCOUNT_HELPER, "helper"}};
-	for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-		if (metric_get((enum metric)kinds[i].kind) != 0)
-			return kinds[i].name;
+	static const char *const names[M_COUNT] = {[ACCOUNT_PAGES] = "pages",
+	        [ACCOUNT_TEXTS] = "texts",
+	        [ACCOUNT_MAKERS] = "makers",
+	        [ACCOUNT_RECORDS] = "records",
+	        [ACCOUNT_UPLOADS] = "uploads",
+	        [ACCOUNT_BODIES] = "bodies",
+	        [ACCOUNT_REPLIES] = "replies",
+	        [ACCOUNT_HELPER] = "helper"};
+	for (unsigned m = 0; m < M_COUNT; m++)
+		if (names[m] && metric_get((enum metric)m) != 0)
+			return names[m];
 	return NULL;
 }
