@@ -96,32 +96,20 @@ static enum err check_sources(const struct config *c,
 /* Checks of other modules that config_check cannot do. */
 static enum err check_settings(const struct config *c, struct error *e)
 {
-	enum err err = config_check(c, e);
-	if (!err)
-		err = source_code_check(c, e);
-	if (!err)
-		err = check_sources(c, bucket_check_url, e);
-	if (!err)
-		err = mc_check(c, e);
-	if (!err)
-		err = store_check(c->symbfile_store, "symbfile_store", c, e);
-	return err ? err : store_check(c->sym_store, "sym_store", c, e);
+	bool bad = config_check(c, e) || source_code_check(c, e) || check_sources(c, bucket_check_url, e) ||
+	           mc_check(c, e) || store_check(c->symbfile_store, "symbfile_store", c, e) ||
+	           store_check(c->sym_store, "sym_store", c, e);
+	return bad ? e->code : ERR_OK;
 }
 
 /* What --check-config checks besides: whether this user can use everything on this machine that the settings name. The
  * server starts without this check: a directory may be mounted later. */
 static enum err check_machine(const struct config *c, struct error *e)
 {
-	enum err err = front_check_listen(c, e);
-	if (!err)
-		err = log_check(c->log_file, e);
-	if (!err)
-		err = check_sources(c, bucket_check_local, e);
-	if (!err)
-		err = elf_sources_check(c, e);
-	if (!err)
-		err = store_check_local(c->symbfile_store, "symbfile_store", c, e);
-	return err ? err : store_check_local(c->sym_store, "sym_store", c, e);
+	bool bad = front_check_listen(c, e) || log_check(c->log_file, e) || check_sources(c, bucket_check_local, e) ||
+	           elf_sources_check(c, e) || store_check_local(c->symbfile_store, "symbfile_store", c, e) ||
+	           store_check_local(c->sym_store, "sym_store", c, e);
+	return bad ? e->code : ERR_OK;
 }
 
 /* Reads the file and the flags anew. */
@@ -230,13 +218,11 @@ static enum err start_process(struct process *p, struct error *e)
 {
 	const struct config *c = &p->settings->config;
 	int fd;
-	enum err err = front_listen(c, &fd, e);
-	if (err)
-		return err;
-	err = services_start(c, p->extractors, e);
-	if (err) {
+	if (front_listen(c, &fd, e))
+		return e->code;
+	if (services_start(c, p->extractors, e)) {
 		close(fd);
-		return err;
+		return e->code;
 	}
 	if (status_start(e) || missing_start(e))
 		close(fd);
