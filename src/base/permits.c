@@ -6,33 +6,23 @@
 #include <stddef.h>
 
 /* Whose permit the thread has. */
-static _Thread_local struct permits *mine;
+static _Thread_local sem_t *mine;
 
-void permits_init(struct permits *p, unsigned count)
-{
-	sem_init(&p->left, 0, count);
-}
-
-void permits_destroy(struct permits *p)
-{
-	sem_destroy(&p->left);
-}
-
-void permit_take(struct permits *p)
+void permit_take(sem_t *permits)
 {
 	if (mine)
 		return;
-	while (sem_wait(&p->left) != 0) /* a signal came */
+	while (sem_wait(permits) != 0) /* a signal came */
 		;
-	mine = p;
+	mine = permits;
 }
 
 void permit_give(void)
 {
-	struct permits *p = mine;
+	sem_t *permits = mine;
 	mine = NULL;
-	if (p)
-		sem_post(&p->left);
+	if (permits)
+		sem_post(permits);
 }
 
 bool permit_held(void)
@@ -40,8 +30,8 @@ bool permit_held(void)
 	return mine != NULL;
 }
 
-void permits_end(struct permits *p, unsigned threads)
+void permits_end(sem_t *permits, unsigned threads)
 {
 	while (threads-- > 0)
-		sem_post(&p->left);
+		sem_post(permits);
 }

@@ -8,19 +8,13 @@
 #include <semaphore.h>
 #include <stdbool.h>
 
-struct permits {
-	sem_t left;
-};
-
-void permits_init(struct permits *p, unsigned count);
-void permits_destroy(struct permits *p);
 /* The calling thread gets a permit, unless it has one; it waits for it. */
-void permit_take(struct permits *p);
+void permit_take(sem_t *permits);
 /* Gives the calling thread's permit back, if it has one. For any thread, at any time. */
 void permit_give(void);
 /* Whether the calling thread has one. */
 bool permit_held(void);
 /* There is one for each of the threads from now on, so none of them waits. */
-void permits_end(struct permits *p, unsigned threads);
+void permits_end(sem_t *permits, unsigned threads);
 
 #endif

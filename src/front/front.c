@@ -68,7 +68,7 @@ struct front {
 	int stop;  /* eventfd, never read: it wakes all workers */
 	int timer; /* timerfd: runs while there are readers that may be too slow */
 	unsigned cores;
-	struct permits awake;
+	sem_t awake;
 	struct worker *workers;
 	unsigned worker_count;
 	atomic_uint idle; /* workers that look for work, or sleep */
@@ -921,7 +921,7 @@ static void front_free(struct front *f)
 	close_open(f->timer);
 	close_open(f->stop);
 	close_open(f->epoll);
-	permits_destroy(&f->awake);
+	sem_destroy(&f->awake);
 	pthread_cond_destroy(&f->quiet);
 	pthread_cond_destroy(&f->helped);
 	pthread_mutex_destroy(&f->lock);
@@ -961,7 +961,7 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	turns_init(&f->turns, workers, random_u64());
 	atomic_init(&f->config, c);
 	f->cores = cores_count();
-	permits_init(&f->awake, f->cores + MORE_THAN_CORES);
+	sem_init(&f->awake, 0, f->cores + MORE_THAN_CORES);
 	pthread_mutex_init(&f->accepting, NULL);
 	pthread_mutex_init(&f->lock, NULL);
 	clock_condition_init(&f->quiet);

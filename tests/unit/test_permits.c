@@ -14,14 +14,14 @@
 
 enum { PERMITS = 3, THREADS = 8, ROUNDS = 20000, FULL = 2000 };
 
-static struct permits permits;
+static sem_t permits;
 static atomic_uint running, most, rounds, waiting;
 static pthread_barrier_t both;
 
 static int left(void)
 {
 	int value;
-	assert_int_equal(sem_getvalue(&permits.left, &value), 0);
+	assert_int_equal(sem_getvalue(&permits, &value), 0);
 	return value;
 }
 
@@ -50,14 +50,14 @@ static void test_only_so_many_run(void **state)
 {
 	pthread_t threads[THREADS];
 	(void)state;
-	permits_init(&permits, PERMITS);
+	sem_init(&permits, 0, PERMITS);
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, run, NULL), 0);
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(most, PERMITS);
 	assert_int_equal(left(), PERMITS);
-	permits_destroy(&permits);
+	sem_destroy(&permits);
 }
 
 static void *take_after_another(void *arg)
@@ -74,7 +74,7 @@ static void test_who_gives_lets_another_run(void **state)
 	pthread_t thread;
 	void *result;
 	(void)state;
-	permits_init(&permits, 1);
+	sem_init(&permits, 0, 1);
 	pthread_barrier_init(&both, NULL, 2);
 	permit_take(&permits);
 	permit_take(&permits); /* it has one */
@@ -85,7 +85,7 @@ static void test_who_gives_lets_another_run(void **state)
 	pthread_join(thread, &result);
 	assert_ptr_equal(result, &permits);
 	pthread_barrier_destroy(&both);
-	permits_destroy(&permits);
+	sem_destroy(&permits);
 }
 
 static void *wait_for_ever(void *arg)
@@ -100,7 +100,7 @@ static void test_the_end_lets_all_go(void **state)
 	pthread_t threads[THREADS];
 	void *result;
 	(void)state;
-	permits_init(&permits, 1);
+	sem_init(&permits, 0, 1);
 	permit_take(&permits);
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_ever, &permits), 0);
@@ -112,7 +112,7 @@ static void test_the_end_lets_all_go(void **state)
 		assert_ptr_equal(result, &permits);
 	}
 	permit_give();
-	permits_destroy(&permits);
+	sem_destroy(&permits);
 }
 
 int main(void)
