@@ -4,7 +4,6 @@
 #include "base/block_pool.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -100,27 +99,15 @@ uint64_t block_pool_used(struct block_pool *p)
 	return bytes;
 }
 
-static struct kept *take_kept(struct block_pool *p)
-{
-	struct kept *kept = p->kept;
-	p->kept = NULL;
-	p->kept_bytes = 0;
-	return kept;
-}
-
-void block_pool_drop(struct block_pool *p)
+void block_pool_trim(struct block_pool *p, bool at_once)
 {
 	pthread_mutex_lock(&p->lock);
-	struct kept *unused = take_kept(p);
-	pthread_mutex_unlock(&p->lock);
-	free_list(unused);
-}
-
-void block_pool_trim(struct block_pool *p)
-{
-	pthread_mutex_lock(&p->lock);
-	struct kept *unused = p->touched || p->used_bytes ? NULL : take_kept(p);
-	p->touched = false;
+	struct kept *unused = at_once || !(p->touched || p->used_bytes) ? p->kept : NULL;
+	if (unused) {
+		p->kept = NULL;
+		p->kept_bytes = 0;
+	}
+	p->touched = p->touched && at_once;
 	pthread_mutex_unlock(&p->lock);
 	free_list(unused);
 }

@@ -3,6 +3,7 @@
 #ifndef BASE_BLOCK_POOL_H
 #define BASE_BLOCK_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { BLOCK_SIZE = 256 << 10 };
@@ -20,9 +21,7 @@ uint8_t *block_get(struct block_pool *p);
 void block_put(struct block_pool *p, uint8_t *block);
 /* Bytes of the blocks that are in use. */
 uint64_t block_pool_used(struct block_pool *p);
-/* Frees the unused blocks. */
-void block_pool_drop(struct block_pool *p);
-/* To be called now and then: frees the unused blocks if nobody has used the pool since the last call. */
-void block_pool_trim(struct block_pool *p);
+/* Frees the unused blocks: at once, or, if called now and then, when nobody has used the pool since the last call. */
+void block_pool_trim(struct block_pool *p, bool at_once);
 
 #endif

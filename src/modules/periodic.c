@@ -92,7 +92,7 @@ static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 	if (trims) {
 		uint64_t before = bytes;
 		w->trimmed = now;
-		block_pool_drop(ls->context->blocks);
+		block_pool_trim(ls->context->blocks, true);
 		malloc_trim(0); /* takes milliseconds per GB */
 		bytes = account_resident();
 		account_note_resident(bytes);
@@ -164,7 +164,7 @@ static void *tick_main(void *arg)
 			tell_held_up(p->loads, now, &none_held_up, &told);
 		}
 		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
-			block_pool_trim(context->blocks);
+			block_pool_trim(context->blocks, false);
 	}
 	return NULL;
 }

@@ -165,16 +165,16 @@ static void a_pool_keeps_blocks_until_it_drops_them(void **state)
 	(void)state;
 	block_put(pool, block);
 	assert_true(is_mapped(block));
-	block_pool_trim(pool); /* not while another one is used */
+	block_pool_trim(pool, false); /* not while another one is used */
 	assert_ptr_equal(block_get(pool), block);
 	block_put(pool, block);
-	block_pool_drop(pool);
+	block_pool_trim(pool, true);
 	assert_false(is_mapped(block));
 	assert_true(is_mapped(used));
 	block_put(pool, used);
-	block_pool_trim(pool); /* it was used since the last time */
+	block_pool_trim(pool, false); /* it was used since the last time */
 	assert_true(is_mapped(used));
-	block_pool_trim(pool);
+	block_pool_trim(pool, false);
 	assert_false(is_mapped(used));
 	block_pool_free(pool);
 }
