@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* array_reserve's way when there is not enough room. */
 bool array_enlarge(void *array, uint32_t *cap, size_t need, size_t size) __attribute__((nonnull));
@@ -16,6 +17,17 @@ bool array_enlarge(void *array, uint32_t *cap, size_t need, size_t size) __attri
 static inline bool array_reserve(void *array, uint32_t *cap, size_t need, size_t size)
 {
 	return need <= *cap || array_enlarge(array, cap, need, size);
+}
+
+/* Appends a copy of an item of `size` bytes, and counts it in *count. */
+static inline bool array_append(void *array, uint32_t *cap, size_t *count, const void *item, size_t size)
+{
+	char *items;
+	if (!array_reserve(array, cap, *count + 1, size))
+		return false;
+	memcpy(&items, array, sizeof items);
+	memcpy(items + (*count)++ * size, item, size);
+	return true;
 }
 
 #endif

@@ -92,14 +92,6 @@ int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned o
 	}
 }
 
-static bool add_attr(struct abbrev_table *t, struct abbrev_attr attr)
-{
-	if (!array_reserve(&t->attrs, &t->attr_cap, t->attr_count + 1, sizeof *t->attrs))
-		return false;
-	t->attrs[t->attr_count++] = attr;
-	return true;
-}
-
 /* Name and form in pairs up to a pair of zeros. */
 static bool read_attrs(struct abbrev_table *t, struct abbrev *a)
 {
@@ -115,7 +107,7 @@ static bool read_attrs(struct abbrev_table *t, struct abbrev *a)
 			read_sleb(&t->rest);
 		attr.size = form_size(form, t->version, t->address_size, t->offset_size);
 		a->size = attr.size < 0 || a->size < 0 ? -1 : a->size + attr.size;
-		if (!add_attr(t, attr))
+		if (!array_append(&t->attrs, &t->attr_cap, &t->attr_count, &attr, sizeof attr))
 			return false;
 	}
 	a->count = t->attr_count - a->first;

@@ -37,9 +37,8 @@ static enum err add_modes(
 		m.address = d->wide || m.told ? sym.st_value : sym.st_value & ~(uint64_t)1;
 		if (!m.what || m.address < s->start || m.address >= s->end)
 			continue;
-		if (!array_reserve(&d->modes, &d->cap, d->count + 1, sizeof *d->modes))
+		if (!array_append(&d->modes, &d->cap, &d->count, &m, sizeof m))
 			return no_memory(e);
-		d->modes[d->count++] = m;
 	}
 	return ERR_OK;
 }

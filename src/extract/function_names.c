@@ -36,10 +36,8 @@ void names_release(struct names *n)
 
 static bool remember(struct names *n, struct map64 *map, const void *key, struct str name)
 {
-	if (!array_reserve(&n->known, &n->known_cap, n->known_count + 1, sizeof *n->known))
-		return false;
-	n->known[n->known_count++] = name;
-	return map64_put(map, (uintptr_t)key, n->known_count);
+	return array_append(&n->known, &n->known_cap, &n->known_count, &name, sizeof name) &&
+	       map64_put(map, (uintptr_t)key, n->known_count);
 }
 
 static bool recall(const struct names *n, const struct map64 *map, const void *key, struct str *name)

@@ -91,11 +91,8 @@ static void add_piece(struct collector *c, uint64_t start, uint64_t end, bool is
 		return;
 	if (section && end > section->end)
 		end = section->end;
-	if (!array_reserve(&f->pieces, &f->piece_cap, f->piece_count + 1, sizeof *f->pieces)) {
-		c->no_memory = true;
-		return;
-	}
-	f->pieces[f->piece_count++] = (struct code_piece){start, end, (uint32_t)f->node_count};
+	const struct code_piece piece = {start, end, (uint32_t)f->node_count};
+	c->no_memory |= !array_append(&f->pieces, &f->piece_cap, &f->piece_count, &piece, sizeof piece);
 }
 
 static void add_low_high(struct collector *c, struct code_die *d, bool is_function)
@@ -148,10 +145,6 @@ static void add_pieces(struct collector *c, struct code_die *d, const uint8_t *a
 static void add_node(struct collector *c, struct code_die *d, const uint8_t *at, uint32_t parent)
 {
 	struct functions *f = c->f;
-	if (!array_reserve(&f->nodes, &f->node_cap, f->node_count + 1, sizeof *f->nodes) || f->node_count >= NO_NODE) {
-		c->no_memory = true;
-		return;
-	}
 	struct code_node n = {.die = at, .parent = parent, .function = (uint32_t)f->node_count};
 	if (parent != NO_NODE) {
 		uint64_t line = read_number(&d->call_line);
@@ -161,7 +154,7 @@ static void add_node(struct collector *c, struct code_die *d, const uint8_t *at,
 		n.call_line = line <= UINT32_MAX ? (uint32_t)line : 0;
 		n.call_file = read_number(&d->call_file);
 	}
-	f->nodes[f->node_count++] = n;
+	c->no_memory |= !array_append(&f->nodes, &f->node_cap, &f->node_count, &n, sizeof n);
 }
 
 /* A node for the entry, if it has code; otherwise the node that code inside it belongs to. */
@@ -186,11 +179,7 @@ static void enter_entry(struct collector *c, const struct die *d)
 	uint32_t inner = is_code(d->abbrev->tag) ? node_of(c, d) : x->node;
 	if (!d->abbrev->children || c->no_memory)
 		return;
-	if (!array_reserve(&x->outer, &x->cap, x->count + 1, sizeof *x->outer)) {
-		c->no_memory = true;
-		return;
-	}
-	x->outer[x->count++] = x->node;
+	c->no_memory = !array_append(&x->outer, &x->cap, &x->count, &x->node, sizeof x->node);
 	x->node = inner;
 }
 

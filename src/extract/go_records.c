@@ -36,25 +36,16 @@ void go_reader_close(struct go_reader *g)
 
 /* ---- names and files, each interned once ---- */
 
-static bool add_known(struct go_reader *g, struct str name)
-{
-	if (!array_reserve(&g->known, &g->known_cap, g->known_count + 1, sizeof *g->known) || !name.data)
-		return false;
-	g->known[g->known_count++] = name;
-	return true;
-}
-
 static bool find_name(struct go_reader *g, uint32_t offset, struct str *name)
 {
 	uint64_t key = (uint64_t)offset + 1, at = map64_get(&g->names, key);
-	if (at == 0) {
-		if (!add_known(g, intern_add(&g->strings, go_table_name(&g->table, offset))) ||
-		        !map64_put(&g->names, key, g->known_count))
-			return false;
-		at = g->known_count;
+	if (at > 0) {
+		*name = g->known[at - 1];
+		return true;
 	}
-	*name = g->known[at - 1];
-	return true;
+	*name = intern_add(&g->strings, go_table_name(&g->table, offset));
+	return name->data && array_append(&g->known, &g->known_cap, &g->known_count, name, sizeof *name) &&
+	       map64_put(&g->names, key, g->known_count);
 }
 
 /* Wrappers that the compiler made: debug data give them no line. */
@@ -90,19 +81,11 @@ static bool find_file(struct go_reader *g, const struct go_function *f, int32_t 
 
 /* ---- lines ---- */
 
-static bool add_row(struct go_reader *g, struct line_row row)
-{
-	struct line_table *t = &g->lines;
-	if (!array_reserve(&t->rows, &t->row_cap, t->row_count + 1, sizeof *t->rows))
-		return false;
-	t->rows[t->row_count++] = row;
-	return true;
-}
-
 /* Code of one line, cut where the file changes. *file is the stretch that its start is in, or an earlier one. */
 static bool add_line(struct go_reader *g, const struct go_function *f, struct go_steps *files, struct go_step *file,
         const struct go_step *line)
 {
+	struct line_table *t = &g->lines;
 	for (uint64_t at = line->start; at < line->end;) {
 		while (file->end <= at && go_steps_next(files, file))
 			;
@@ -112,7 +95,7 @@ static bool add_line(struct go_reader *g, const struct go_function *f, struct go
 		struct line_row row = {.start = at, .end = end, .line = line->value > 0 ? (uint32_t)line->value : 0};
 		if (!find_file(g, f, file->value, &row.file))
 			return false;
-		if (row.file > 0 && !add_row(g, row))
+		if (row.file > 0 && !array_append(&t->rows, &t->row_cap, &t->row_count, &row, sizeof row))
 			return false;
 		at = end;
 	}
@@ -138,11 +121,9 @@ static bool read_calls(struct go_reader *g, const struct go_function *f)
 	struct go_steps s = go_steps_of(&g->table, f, f->call_steps);
 	struct go_step step;
 	g->call_count = 0;
-	while (go_steps_next(&s, &step)) {
-		if (!array_reserve(&g->calls, &g->call_cap, g->call_count + 1, sizeof *g->calls))
+	while (go_steps_next(&s, &step))
+		if (!array_append(&g->calls, &g->call_cap, &g->call_count, &step, sizeof step))
 			return false;
-		g->calls[g->call_count++] = step;
-	}
 	return true;
 }
 
@@ -156,10 +137,7 @@ static int32_t call_at(const struct go_reader *g, uint64_t address)
 static bool add_node(struct go_reader *g, struct code_node node)
 {
 	struct functions *f = &g->functions;
-	if (!array_reserve(&f->nodes, &f->node_cap, f->node_count + 1, sizeof *f->nodes))
-		return false;
-	f->nodes[f->node_count++] = node;
-	return true;
+	return array_append(&f->nodes, &f->node_cap, &f->node_count, &node, sizeof node);
 }
 
 static bool add_call(struct go_reader *g, const struct go_call *call, uint32_t parent)
@@ -225,10 +203,8 @@ static bool add_segment(struct go_reader *g, uint64_t start, uint64_t end, uint3
 		s->items[s->count - 1].end = end;
 		return true;
 	}
-	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
-		return false;
-	s->items[s->count++] = (struct segment){start, end, node};
-	return true;
+	const struct segment segment = {start, end, node};
+	return array_append(&s->items, &s->cap, &s->count, &segment, sizeof segment);
 }
 
 static bool make_segments(struct go_reader *g, const struct go_function *f)

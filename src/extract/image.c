@@ -33,11 +33,9 @@ static enum err add_section(struct image *m, Elf_Scn *s, const GElf_Shdr *h, str
 	Elf_Data *data = h->sh_type == SHT_NOBITS ? NULL : elf_rawdata(s, NULL);
 	if (!data || !data->d_buf || h->sh_addr > UINT64_MAX - data->d_size)
 		return ERR_OK;
-	if (!array_reserve(&m->sections, &m->section_cap, m->section_count + 1, sizeof *m->sections))
-		return no_memory(e);
-	m->sections[m->section_count++] =
-	        (struct image_section){h->sh_addr, {data->d_buf, data->d_size}, h->sh_flags & SHF_WRITE};
-	return ERR_OK;
+	const struct image_section section = {h->sh_addr, {data->d_buf, data->d_size}, h->sh_flags & SHF_WRITE};
+	bool ok = array_append(&m->sections, &m->section_cap, &m->section_count, &section, sizeof section);
+	return ok ? ERR_OK : no_memory(e);
 }
 
 static enum err add_pointers(struct image *m, Elf *elf, Elf_Scn *s, uint32_t type, struct error *e)
@@ -48,9 +46,9 @@ static enum err add_pointers(struct image *m, Elf *elf, Elf_Scn *s, uint32_t typ
 	for (size_t i = 0; data && i < data->d_size / size && i <= INT32_MAX && gelf_getrela(data, (int)i, &r); i++) {
 		if (GELF_R_TYPE(r.r_info) != type)
 			continue;
-		if (!array_reserve(&m->pointers, &m->pointer_cap, m->pointer_count + 1, sizeof *m->pointers))
+		const struct image_pointer p = {r.r_offset, (uint64_t)r.r_addend};
+		if (!array_append(&m->pointers, &m->pointer_cap, &m->pointer_count, &p, sizeof p))
 			return no_memory(e);
-		m->pointers[m->pointer_count++] = (struct image_pointer){r.r_offset, (uint64_t)r.r_addend};
 	}
 	return ERR_OK;
 }

@@ -24,18 +24,14 @@ struct entry_format {
 
 bool line_header_add_file(struct line_table *t, struct str name, uint64_t dir)
 {
-	if (!array_reserve(&t->files, &t->file_cap, t->file_count + 1, sizeof *t->files))
-		return false;
-	t->files[t->file_count++] = (struct line_file){.name = str_first(name, NAME_MAX_LENGTH), .dir = dir};
-	return true;
+	const struct line_file file = {.name = str_first(name, NAME_MAX_LENGTH), .dir = dir};
+	return array_append(&t->files, &t->file_cap, &t->file_count, &file, sizeof file);
 }
 
 static bool add_dir(struct line_table *t, struct str name)
 {
-	if (!array_reserve(&t->dirs, &t->dir_cap, t->dir_count + 1, sizeof *t->dirs))
-		return false;
-	t->dirs[t->dir_count++] = str_first(name, NAME_MAX_LENGTH);
-	return true;
+	name = str_first(name, NAME_MAX_LENGTH);
+	return array_append(&t->dirs, &t->dir_cap, &t->dir_count, &name, sizeof name);
 }
 
 /* Versions 2 to 4: texts up to an empty one. They have no number 0, so we add it: the compilation directory, and no

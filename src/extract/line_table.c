@@ -34,15 +34,10 @@ static void push_row(struct machine *m, struct line_row row)
 {
 	struct line_table *t = m->t;
 	struct line_row *before = t->row_count > 0 ? &t->rows[t->row_count - 1] : NULL;
-	if (before && before->end == row.start && before->file == row.file && before->line == row.line) {
+	if (before && before->end == row.start && before->file == row.file && before->line == row.line)
 		before->end = row.end;
-		return;
-	}
-	if (!array_reserve(&t->rows, &t->row_cap, t->row_count + 1, sizeof *t->rows)) {
-		m->no_memory = true;
-		return;
-	}
-	t->rows[t->row_count++] = row;
+	else
+		m->no_memory = !array_append(&t->rows, &t->row_cap, &t->row_count, &row, sizeof row);
 }
 
 /* A new row, or the end of the sequence, ends the previous row. Of rows at one address the last one counts. */
@@ -201,10 +196,8 @@ bool line_table_add(struct line_table *t, uint64_t start, uint64_t end, struct s
 			return false;
 		t->files[t->file_count - 1].path = path;
 	}
-	if (!array_reserve(&t->rows, &t->row_cap, t->row_count + 1, sizeof *t->rows))
-		return false;
-	t->rows[t->row_count++] = (struct line_row){start, end, (uint32_t)t->file_count - 1, line};
-	return true;
+	const struct line_row row = {start, end, (uint32_t)t->file_count - 1, line};
+	return array_append(&t->rows, &t->row_cap, &t->row_count, &row, sizeof row);
 }
 
 enum err line_table_read(struct line_table *t, const struct line_sections *s, uint64_t offset, uint8_t address_size,

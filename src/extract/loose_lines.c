@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
+
 struct span {
 	uint64_t start, end;
 };
@@ -40,10 +42,8 @@ static bool add_row(struct line_walk *w, const struct line_row *row, uint64_t st
 	struct str path = line_table_path(w->t, row->file, w->strings);
 	if (path.data && path.len == 0)
 		return true;
-	struct result_line *line = path.data ? result_add_line(w->r) : NULL;
-	if (line)
-		*line = (struct result_line){start, end, path, row->line};
-	return line != NULL;
+	const struct result_line line = {start, end, path, row->line};
+	return path.data && array_append(&w->r->lines, &w->r->line_cap, &w->r->line_count, &line, sizeof line);
 }
 
 static bool sweep_row(struct line_walk *w, const struct line_row *row)

@@ -2,6 +2,7 @@
 /* Makes return pads of the call instructions of a unit, with the frames of each. */
 #include <config.h>
 
+#include "base/array.h"
 #include "extract/calls.h"
 #include "extract/records.h"
 
@@ -45,10 +46,9 @@ static enum err add_pad(struct records *r, struct place *p, uint64_t call, uint6
 	uint32_t node = p->segment->node;
 	size_t count = r->functions->nodes[node].depth + 1;
 	struct symbfile_frame *frames = arena_alloc(&r->out->arena, count * sizeof *frames);
-	struct symbfile_pad *pad = frames ? result_add_pad(r->out) : NULL;
-	if (!pad)
+	const struct symbfile_pad pad = {next - 1, frames, count};
+	if (!frames || !array_append(&r->out->pads, &r->out->pad_cap, &r->out->pad_count, &pad, sizeof pad))
 		return no_memory(e);
-	*pad = (struct symbfile_pad){next - 1, frames, count};
 	return fill_frames(r, call, node, frames, count, e);
 }
 

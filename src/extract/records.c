@@ -39,17 +39,14 @@ static enum err open_range(struct records *r, uint32_t node, uint64_t start, str
 	if (err)
 		return err;
 	const struct code_node *n = &r->functions->nodes[node];
-	struct symbfile_range *range = result_add_range(r->out);
-	if (!range)
-		return no_memory(e);
-	range->va = start;
-	range->depth = n->depth;
-	range->func = n->name;
+	struct symbfile_range range = {.va = start, .depth = n->depth, .func = n->name};
 	if (n->parent != NO_NODE) {
-		range->call_line = n->call_line;
-		range->call_file = n->call_path;
-		range->has_call_file = true;
+		range.call_line = n->call_line;
+		range.call_file = n->call_path;
+		range.has_call_file = true;
 	}
+	if (!array_append(&r->out->ranges, &r->out->range_cap, &r->out->range_count, &range, sizeof range))
+		return no_memory(e);
 	struct open_range *o = &r->open[n->depth];
 	o->node = node;
 	o->range = r->out->range_count - 1;
@@ -108,10 +105,8 @@ static enum err add_line(struct records *r, uint64_t address, uint32_t line, str
 	uint32_t before = o->line_count > 0 ? o->lines[o->line_count - 1].line : 0;
 	if (line == before)
 		return ERR_OK;
-	if (!array_reserve(&o->lines, &o->line_cap, o->line_count + 1, sizeof *o->lines))
-		return no_memory(e);
-	o->lines[o->line_count++] = (struct symbfile_line){(uint32_t)(address - r->out->ranges[o->range].va), line};
-	return ERR_OK;
+	const struct symbfile_line l = {(uint32_t)(address - r->out->ranges[o->range].va), line};
+	return array_append(&o->lines, &o->line_cap, &o->line_count, &l, sizeof l) ? ERR_OK : no_memory(e);
 }
 
 /* A range has one file. Where code comes from another one, a new range begins. */
@@ -158,12 +153,9 @@ static enum err add_rows(struct records *r, uint64_t start, uint64_t end, struct
 /* Code that begins here does not adjoin what was before. */
 static enum err start_piece(struct records *r, const struct segment *s, struct error *e)
 {
-	struct result_piece *p = result_add_piece(r->out);
-	if (!p)
-		return no_memory(e);
-	p->start = s->start;
-	p->first_range = r->out->range_count;
-	return ERR_OK;
+	struct result *out = r->out;
+	const struct result_piece p = {.start = s->start, .first_range = out->range_count};
+	return array_append(&out->pieces, &out->piece_cap, &out->piece_count, &p, sizeof p) ? ERR_OK : no_memory(e);
 }
 
 enum err records_add_ranges(struct records *r, const struct segments *s, struct error *e)

@@ -37,10 +37,5 @@ struct result *result_new(void);
 void result_free(struct result *r);
 /* Roughly the memory that it takes, in bytes. */
 size_t result_size(const struct result *r);
-/* Each adds a cleared item. NULL if out of memory. */
-struct symbfile_range *result_add_range(struct result *r);
-struct symbfile_pad *result_add_pad(struct result *r);
-struct result_piece *result_add_piece(struct result *r);
-struct result_line *result_add_line(struct result *r);
 
 #endif

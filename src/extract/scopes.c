@@ -40,20 +40,16 @@ static bool is_scope(uint32_t tag)
 
 static bool add_change(struct scopes *s, const uint8_t *at, ptrdiff_t scope)
 {
-	if (!array_reserve(&s->changes, &s->change_cap, s->change_count + 1, sizeof *s->changes))
-		return false;
-	s->changes[s->change_count++] = (struct scope_change){at, scope};
-	return true;
+	const struct scope_change change = {at, scope};
+	return array_append(&s->changes, &s->change_cap, &s->change_count, &change, sizeof change);
 }
 
 /* Adds a scope within the current one, and makes it current. */
 static bool add_item(struct scopes *s, const uint8_t *die, bool function, struct open_scopes *open)
 {
-	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
-		return false;
-	s->items[s->count] = (struct scope){die, open->current.scope, function};
-	open->current = (struct open_scope){(ptrdiff_t)s->count++, NULL};
-	return true;
+	const struct scope scope = {die, open->current.scope, function};
+	open->current = (struct open_scope){(ptrdiff_t)s->count, NULL};
+	return array_append(&s->items, &s->cap, &s->count, &scope, sizeof scope);
 }
 
 /* A function is a scope of the classes in it, not of what else it declares. */
@@ -68,9 +64,8 @@ static bool add_scope(struct scopes *s, const struct die *d, struct open_scopes 
 /* An entry with children begins. */
 static bool enter_scope(struct scopes *s, const struct die *d, struct open_scopes *open)
 {
-	if (!array_reserve(&open->outer, &open->cap, open->count + 1, sizeof *open->outer))
+	if (!array_append(&open->outer, &open->cap, &open->count, &open->current, sizeof open->current))
 		return false;
-	open->outer[open->count++] = open->current;
 	if (d->abbrev->tag == DW_TAG_subprogram)
 		open->current.function = d->at;
 	return !is_scope(d->abbrev->tag) || add_scope(s, d, open);

@@ -21,14 +21,11 @@ struct node_walk {
 static bool add_segment(struct node_walk *w, uint64_t end)
 {
 	struct segments *s = w->s;
-	uint32_t node = s->open[s->open_count - 1].node;
+	const struct segment segment = {w->at, end, s->open[s->open_count - 1].node};
 	if (end <= w->at)
 		return true;
-	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
-		return false;
-	s->items[s->count++] = (struct segment){w->at, end, node};
 	w->at = end;
-	return true;
+	return array_append(&s->items, &s->cap, &s->count, &segment, sizeof segment);
 }
 
 /* Closes what ends at or before address. */
@@ -46,14 +43,12 @@ static bool close_until(struct node_walk *w, uint64_t address)
 static bool open_piece(struct node_walk *w, struct code_piece p)
 {
 	struct segments *s = w->s;
-	if (!array_reserve(&s->open, &s->open_cap, s->open_count + 1, sizeof *s->open))
-		return false;
+	const struct open_piece open = {p.end, p.node};
 	if (s->open_count > 0 && !add_segment(w, p.start))
 		return false;
 	w->at = p.start;
 	w->nodes[p.node].active_end = p.end;
-	s->open[s->open_count++] = (struct open_piece){p.end, p.node};
-	return true;
+	return array_append(&s->open, &s->open_cap, &s->open_count, &open, sizeof open);
 }
 
 static bool add_function(struct node_walk *w, struct code_piece p)

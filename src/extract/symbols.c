@@ -66,14 +66,6 @@ static uint64_t code_address(const struct symbols *s, const GElf_Sym *sym)
 	return s->code->machine == EM_ARM && is_function(sym) ? sym->st_value & ~(GElf_Addr)1 : sym->st_value;
 }
 
-static bool append_symbol(struct symbol **items, uint32_t *cap, size_t *count, struct symbol symbol)
-{
-	if (!array_reserve(items, cap, *count + 1, sizeof **items))
-		return false;
-	(*items)[(*count)++] = symbol;
-	return true;
-}
-
 /* Linkers make labels such as etext behind a section's end. */
 static bool in_own_section(Elf *elf, const GElf_Sym *sym)
 {
@@ -114,8 +106,9 @@ static enum err add_symbol(struct symbols *s, Elf *elf, const GElf_Sym *sym, con
 	uint64_t room = section->end - start;
 	struct symbol symbol = {start, start + (sym->st_size < room ? sym->st_size : room), name,
 	        GELF_ST_BIND(sym->st_info), label_of(s, elf, sym)};
-	bool ok = symbol.label == LABEL_NONE ? append_symbol(&s->items, &s->cap, &s->count, symbol)
-	                                     : append_symbol(&s->bare, &s->bare_cap, &s->bare_count, symbol);
+	bool ok = symbol.label == LABEL_NONE
+	                  ? array_append(&s->items, &s->cap, &s->count, &symbol, sizeof symbol)
+	                  : array_append(&s->bare, &s->bare_cap, &s->bare_count, &symbol, sizeof symbol);
 	return ok ? ERR_OK : no_memory(s->e);
 }
 
@@ -322,7 +315,7 @@ static enum err add_unwound(struct symbols *s, Elf *elf)
 		uint64_t start = header.sh_addr + (uint64_t)(int64_t)distance;
 		read_skip(&r, 4);
 		struct symbol end = {start, start, "", STB_LOCAL, LABEL_END};
-		if (!append_symbol(&s->bare, &s->bare_cap, &s->bare_count, end))
+		if (!array_append(&s->bare, &s->bare_cap, &s->bare_count, &end, sizeof end))
 			return no_memory(s->e);
 	}
 	return ERR_OK;

@@ -75,9 +75,8 @@ enum err unit_reader_list(struct unit_reader *u, uint64_t **offsets, size_t *cou
 	*offsets = NULL;
 	*count = 0;
 	for (Dwarf_Off at = 0; (status = next_unit(u, at, &next, &header, &version)) <= 0; at = next) {
-		if (!array_reserve(offsets, &cap, *count + 1, sizeof **offsets))
+		if (!array_append(offsets, &cap, count, &at, sizeof at))
 			return no_memory(e);
-		(*offsets)[(*count)++] = at;
 		if (status < 0 || next - at < UNIT_MIN)
 			next = skip_unit(u, info, at);
 		u->source->bad_headers += status < 0 || !known_version(version);
