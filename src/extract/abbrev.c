@@ -43,53 +43,23 @@ enum err abbrev_table_open(
 	return ERR_OK;
 }
 
+/* The bytes of values by the number of their form (DWARF 5, 7.5.6), which many forms alone do not tell. */
+enum { DEPENDS = -1, ADDRESS = -2, OFFSET = -3, REFERENCE = -4 };
+static const int8_t sizes[] = {
+        /* 0x00 */ DEPENDS, ADDRESS, DEPENDS, DEPENDS, DEPENDS, 2, 4, 8,
+        /* 0x08 */ DEPENDS, DEPENDS, DEPENDS, 1, 1, DEPENDS, OFFSET, DEPENDS,
+        /* 0x10 */ REFERENCE, 1, 2, 4, 8, DEPENDS, DEPENDS, OFFSET,
+        /* 0x18 */ DEPENDS, 0, DEPENDS, DEPENDS, 4, OFFSET, 16, OFFSET,
+        /* 0x20 */ 8, 0, DEPENDS, DEPENDS, 8, 1, 2, 3,
+        /* 0x28 */ 4, 1, 2, 3, 4};
+
 int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned offset_size)
 {
-	switch (form) {
-	case DW_FORM_flag_present:
-	case DW_FORM_implicit_const:
-		return 0;
-	case DW_FORM_data1:
-	case DW_FORM_ref1:
-	case DW_FORM_flag:
-	case DW_FORM_strx1:
-	case DW_FORM_addrx1:
-		return 1;
-	case DW_FORM_data2:
-	case DW_FORM_ref2:
-	case DW_FORM_strx2:
-	case DW_FORM_addrx2:
-		return 2;
-	case DW_FORM_strx3:
-	case DW_FORM_addrx3:
-		return 3;
-	case DW_FORM_data4:
-	case DW_FORM_ref4:
-	case DW_FORM_ref_sup4:
-	case DW_FORM_strx4:
-	case DW_FORM_addrx4:
-		return 4;
-	case DW_FORM_data8:
-	case DW_FORM_ref8:
-	case DW_FORM_ref_sig8:
-	case DW_FORM_ref_sup8:
-		return 8;
-	case DW_FORM_data16:
-		return 16;
-	case DW_FORM_addr:
+	bool is_gnu = form == DW_FORM_GNU_ref_alt || form == DW_FORM_GNU_strp_alt;
+	int size = is_gnu ? OFFSET : form < sizeof sizes ? sizes[form] : DEPENDS;
+	if (size == ADDRESS || (size == REFERENCE && version == 2))
 		return (int)address_size;
-	case DW_FORM_ref_addr:
-		return (int)(version == 2 ? address_size : offset_size);
-	case DW_FORM_strp:
-	case DW_FORM_line_strp:
-	case DW_FORM_strp_sup:
-	case DW_FORM_sec_offset:
-	case DW_FORM_GNU_ref_alt:
-	case DW_FORM_GNU_strp_alt:
-		return (int)offset_size;
-	default:
-		return -1;
-	}
+	return size == OFFSET || size == REFERENCE ? (int)offset_size : size;
 }
 
 /* Name and form in pairs up to a pair of zeros. */

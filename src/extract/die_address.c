@@ -23,25 +23,26 @@ static bool operand(const struct die_unit *u, struct reader *r, uint8_t operatio
 		return indexed(u, r, value);
 	case DW_OP_addr:
 		*value = u->address_size == 4 || u->address_size == 8 ? read_fixed(r, u->address_size, u->big) : 0;
-		return !r->bad;
+		break;
 	case DW_OP_const1u:
 		*value = read_fixed(r, 1, u->big);
-		return !r->bad;
+		break;
 	case DW_OP_const2u:
 		*value = read_fixed(r, 2, u->big);
-		return !r->bad;
+		break;
 	case DW_OP_const4u:
 		*value = read_fixed(r, 4, u->big);
-		return !r->bad;
+		break;
 	case DW_OP_const8u:
 		*value = read_fixed(r, 8, u->big);
-		return !r->bad;
+		break;
 	case DW_OP_constu:
 		*value = reader_varint(r);
-		return !r->bad;
+		break;
 	default:
 		return false;
 	}
+	return !r->bad;
 }
 
 /* An address, or the sum of an address and another operand: compilers write nothing else here. */

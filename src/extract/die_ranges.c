@@ -5,13 +5,6 @@
 
 #include <dwarf.h>
 
-static struct reader reader_at(struct str s, uint64_t offset)
-{
-	struct reader r = {.at = (const uint8_t *)s.data, .end = (const uint8_t *)s.data + s.len};
-	read_skip(&r, offset);
-	return r;
-}
-
 /* A header with the number of lists precedes their offsets, which count from its end. */
 static uint64_t list_offset(const struct die_unit *u, uint64_t index)
 {

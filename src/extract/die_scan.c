@@ -57,7 +57,7 @@ enum err die_unit_open(struct die_unit *u, const Dwarf_Die *root, struct abbrev_
 	Dwarf *dwarf = dwarf_cu_getdwarf(root->cu);
 	uint64_t offset;
 	*u = (struct die_unit){.root = *root, .abbrevs = abbrevs};
-	u->big = elf_getident(dwarf_getelf(dwarf), NULL)[EI_DATA] == ELFDATA2MSB;
+	u->big = elf_is_big(dwarf_getelf(dwarf));
 	if (!read_header(u, dwarf, &offset))
 		return error_set(e, ERR_CORRUPT, "a unit header cannot be read");
 	return abbrev_table_open(abbrevs, dwarf, offset, u, e);

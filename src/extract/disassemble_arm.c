@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
+#include "base/varint.h"
 
 /* ---- modes ---- */
 
@@ -27,11 +29,10 @@ static enum err add_modes(
 {
 	GElf_Shdr header;
 	Elf_Data *data = gelf_getshdr(table, &header) && header.sh_type != SHT_NOBITS ? elf_getdata(table, NULL) : NULL;
-	size_t size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
-	for (size_t i = 0; data && size > 0 && i < data->d_size / size && i <= INT32_MAX; i++) {
-		GElf_Sym sym;
+	GElf_Sym sym;
+	for (int i = 0; i < INT32_MAX && gelf_getsym(data, i, &sym); i++) {
 		struct arm_mode m;
-		if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF)
+		if (sym.st_shndx == SHN_UNDEF)
 			continue;
 		m.what = what_of(d, &sym, elf_strptr(elf, header.sh_link, sym.st_name), &m.told);
 		m.address = d->wide || m.told ? sym.st_value : sym.st_value & ~(uint64_t)1;
@@ -55,16 +56,9 @@ static int compare_modes(const void *a, const void *b)
 /* *end: where the next one begins, or UINT64_MAX. */
 static char mode_at(const struct arm_decoder *d, uint64_t address, uint64_t *end)
 {
-	size_t low = 0, high = d->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (d->modes[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	*end = low < d->count ? d->modes[low].address : UINT64_MAX;
-	return low > 0 ? d->modes[low - 1].what : d->wide ? 'x' : 0;
+	size_t n = search_up_to(d->modes, d->count, sizeof *d->modes, offsetof(struct arm_mode, address), address);
+	*end = n < d->count ? d->modes[n].address : UINT64_MAX;
+	return n > 0 ? d->modes[n - 1].what : d->wide ? 'x' : 0;
 }
 
 /* ---- opening ---- */
@@ -145,12 +139,10 @@ static size_t data_word(const uint8_t *bytes, size_t len, uint64_t address, char
 		return 1;
 	}
 	if (len < 4 || address % 4 == 2) {
-		snprintf(text, size, ".short 0x%04x", bytes[0] | bytes[1] << 8);
+		snprintf(text, size, ".short 0x%04x", get_u16(bytes));
 		return 2;
 	}
-	uint32_t word =
-	        (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
-	snprintf(text, size, ".word 0x%08" PRIx32, word);
+	snprintf(text, size, ".word 0x%08" PRIx32, get_u32(bytes));
 	return 4;
 }
 

@@ -45,6 +45,25 @@ static inline void read_skip(struct reader *r, uint64_t n)
 	}
 }
 
+/* From an offset on; it is bad if that is behind the end. */
+static inline struct reader reader_at(struct str s, uint64_t offset)
+{
+	struct reader r = {.at = (const uint8_t *)s.data, .end = (const uint8_t *)s.data + s.len};
+	read_skip(&r, offset);
+	return r;
+}
+
+enum { TEXT_AT_MAX = 4096 };
+
+/* The text at an offset, at most its first bytes; empty when there is none. */
+static inline struct str text_at(struct str s, uint64_t offset)
+{
+	if (offset >= s.len)
+		return (struct str){"", 0};
+	s = str_first((struct str){s.data + offset, s.len - (size_t)offset}, TEXT_AT_MAX);
+	return (struct str){s.data, strnlen(s.data, s.len)};
+}
+
 /* Up to a NUL, which is skipped. */
 static inline struct str read_text(struct reader *r)
 {

@@ -119,6 +119,12 @@ struct str elf_section_bytes(Elf *elf, const char *name)
 	return (struct str){data->d_buf, data->d_size};
 }
 
+bool elf_is_big(Elf *elf)
+{
+	const char *ident = elf_getident(elf, NULL);
+	return ident && ident[EI_DATA] == ELFDATA2MSB;
+}
+
 bool elf_has_dwarf(Elf *elf)
 {
 	GElf_Shdr header;

@@ -24,6 +24,7 @@ void elf_file_close(struct elf_file *f);
 Elf_Scn *elf_find_section(Elf *elf, const char *name);
 /* The bytes of a section, empty when there is none. libdw has inflated the sections that it knows. */
 struct str elf_section_bytes(Elf *elf, const char *name);
+bool elf_is_big(Elf *elf); /* big-endian */
 /* Whether it has DWARF of its own. */
 bool elf_has_dwarf(Elf *elf);
 

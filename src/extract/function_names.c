@@ -122,16 +122,8 @@ static bool step_to_origin(struct names *n, Dwarf_Die *die)
 /* Languages without namespaces, where a class around a function is not part of its name. */
 static bool is_plain_language(int language)
 {
-	switch (language) {
-	case DW_LANG_C:
-	case DW_LANG_C89:
-	case DW_LANG_C99:
-	case DW_LANG_C11:
-	case DW_LANG_Mips_Assembler:
-		return true;
-	default:
-		return language == 0x2c; /* C17 */
-	}
+	return language == DW_LANG_C || language == DW_LANG_C89 || language == DW_LANG_C99 || language == DW_LANG_C11 ||
+	       language == 0x2c /* C17 */ || language == DW_LANG_Mips_Assembler;
 }
 
 static bool keep_scopes(struct names *n, const Dwarf_Die *root, struct scopes *s)

@@ -4,13 +4,11 @@
 #include "extract/go_table.h"
 
 #include <gelf.h>
-#include <string.h>
 
 #include "extract/dwarf_bytes.h"
 #include "extract/elf_file.h"
 
 enum {
-	NAME_LENGTH_MAX = 4096,
 	STEPS_OF_CALLS = 2, /* which of a function's further steps these are */
 	DATA_OF_CALLS = 3,  /* which of its data */
 };
@@ -23,13 +21,6 @@ struct header {
 	uint8_t pointer_size;
 };
 
-static struct reader reader_at(struct str s, uint64_t offset)
-{
-	struct reader r = {.at = (const uint8_t *)s.data, .end = (const uint8_t *)s.data + s.len};
-	read_skip(&r, offset);
-	return r;
-}
-
 static struct str rest_from(struct str s, uint64_t offset)
 {
 	return offset < s.len ? (struct str){s.data + offset, s.len - (size_t)offset} : (struct str){"", 0};
@@ -37,18 +28,11 @@ static struct str rest_from(struct str s, uint64_t offset)
 
 static unsigned version_of(uint32_t magic)
 {
-	switch (magic) {
-	case 0xfffffffa:
-		return 16;
-	case 0xfffffff0:
-		return 18;
-	case 0xfffffff1:
-		return 20;
-	case 0xfffffffb:
-		return 2;
-	default:
-		return 0;
-	}
+	static const uint32_t magics[][2] = {{0xfffffffb, 2}, {0xfffffffa, 16}, {0xfffffff0, 18}, {0xfffffff1, 20}};
+	for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
+		if (magics[i][0] == magic)
+			return magics[i][1];
+	return 0;
 }
 
 /* The version, or 0 when this is no header. */
@@ -333,12 +317,6 @@ bool go_table_call(const struct go_table *t, const struct go_function *f, uint32
 	uint64_t site = read_fixed(&r, 4, t->image.big);
 	call->site = site < f->end - f->start ? f->start + site : 0;
 	return !r.bad && call->name < t->names.len;
-}
-
-static struct str text_at(struct str s, uint32_t offset)
-{
-	struct str rest = rest_from(s, offset);
-	return (struct str){rest.data, strnlen(rest.data, rest.len < NAME_LENGTH_MAX ? rest.len : NAME_LENGTH_MAX)};
 }
 
 struct str go_table_name(const struct go_table *t, uint32_t offset)

@@ -12,20 +12,12 @@
 /* The type of relocation that adds the load address to its addend, the pointer; 0: unknown. */
 static uint32_t relative_type(uint16_t machine)
 {
-	switch (machine) {
-	case EM_X86_64:
-		return R_X86_64_RELATIVE;
-	case EM_AARCH64:
-		return R_AARCH64_RELATIVE;
-	case EM_PPC64:
-		return R_PPC64_RELATIVE;
-	case EM_S390:
-		return R_390_RELATIVE;
-	case EM_RISCV:
-		return R_RISCV_RELATIVE;
-	default:
-		return 0;
-	}
+	static const uint16_t types[][2] = {{EM_X86_64, R_X86_64_RELATIVE}, {EM_AARCH64, R_AARCH64_RELATIVE},
+	        {EM_PPC64, R_PPC64_RELATIVE}, {EM_S390, R_390_RELATIVE}, {EM_RISCV, R_RISCV_RELATIVE}};
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (types[i][0] == machine)
+			return types[i][1];
+	return 0;
 }
 
 static enum err add_section(struct image *m, Elf_Scn *s, const GElf_Shdr *h, struct error *e)
@@ -38,12 +30,11 @@ static enum err add_section(struct image *m, Elf_Scn *s, const GElf_Shdr *h, str
 	return ok ? ERR_OK : no_memory(e);
 }
 
-static enum err add_pointers(struct image *m, Elf *elf, Elf_Scn *s, uint32_t type, struct error *e)
+static enum err add_pointers(struct image *m, Elf_Scn *s, uint32_t type, struct error *e)
 {
 	Elf_Data *data = elf_getdata(s, NULL);
-	size_t size = gelf_fsize(elf, ELF_T_RELA, 1, EV_CURRENT);
 	GElf_Rela r;
-	for (size_t i = 0; data && i < data->d_size / size && i <= INT32_MAX && gelf_getrela(data, (int)i, &r); i++) {
+	for (int i = 0; i < INT32_MAX && gelf_getrela(data, i, &r); i++) {
 		if (GELF_R_TYPE(r.r_info) != type)
 			continue;
 		const struct image_pointer p = {r.r_offset, (uint64_t)r.r_addend};
@@ -83,7 +74,7 @@ enum err image_read_pointers(struct image *m, Elf *elf, struct error *e)
 	uint32_t type = gelf_getehdr(elf, &header) && header.e_type == ET_DYN ? relative_type(header.e_machine) : 0;
 	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && type && !err; s = elf_nextscn(elf, s))
 		if (gelf_getshdr(s, &h) && h.sh_flags & SHF_ALLOC && h.sh_type == SHT_RELA)
-			err = add_pointers(m, elf, s, type, e);
+			err = add_pointers(m, s, type, e);
 	if (m->pointer_count > 0)
 		qsort(m->pointers, m->pointer_count, sizeof *m->pointers, by_address);
 	return err;
@@ -114,7 +105,6 @@ uint64_t image_pointer(const struct image *m, uint64_t address)
 		found = bsearch(&key, m->pointers, m->pointer_count, sizeof key, by_address);
 	if (found)
 		return found->value;
-	struct str s = image_bytes(m, address);
-	struct reader r = {.at = (const uint8_t *)s.data, .end = (const uint8_t *)s.data + s.len};
+	struct reader r = reader_at(image_bytes(m, address), 0);
 	return read_fixed(&r, m->pointer_size, m->big);
 }

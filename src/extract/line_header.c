@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "extract/abbrev.h"
 
-enum { NAME_MAX_LENGTH = 4096, FORMATS_MAX = 255 };
+enum { FORMATS_MAX = 255 };
 
 /* What is read from besides the header itself. */
 struct source {
@@ -24,13 +24,13 @@ struct entry_format {
 
 bool line_header_add_file(struct line_table *t, struct str name, uint64_t dir)
 {
-	const struct line_file file = {.name = str_first(name, NAME_MAX_LENGTH), .dir = dir};
+	const struct line_file file = {.name = str_first(name, TEXT_AT_MAX), .dir = dir};
 	return array_append(&t->files, &t->file_cap, &t->file_count, &file, sizeof file);
 }
 
 static bool add_dir(struct line_table *t, struct str name)
 {
-	name = str_first(name, NAME_MAX_LENGTH);
+	name = str_first(name, TEXT_AT_MAX);
 	return array_append(&t->dirs, &t->dir_cap, &t->dir_count, &name, sizeof name);
 }
 
@@ -51,14 +51,6 @@ static bool read_old_lists(struct source *s, struct line_table *t)
 			return false;
 	}
 	return true;
-}
-
-static struct str text_at(struct str section, uint64_t offset)
-{
-	if (offset >= section.len)
-		return (struct str){"", 0};
-	const char *start = section.data + offset;
-	return (struct str){start, strnlen(start, section.len - offset)};
 }
 
 static uint64_t skip_form(struct source *s, uint64_t form)
@@ -158,8 +150,7 @@ static bool read_list(struct source *s, struct line_table *t, bool files)
 static bool take_table(struct source *s, struct str section, uint64_t offset)
 {
 	s->offset_size = 4;
-	s->r = (struct reader){.at = (const uint8_t *)section.data, .end = (const uint8_t *)section.data + section.len};
-	read_skip(&s->r, offset);
+	s->r = reader_at(section, offset);
 	uint64_t len = read_fixed(&s->r, 4, s->big);
 	if (len == 0xffffffff) {
 		s->offset_size = 8;

@@ -3,8 +3,11 @@
 
 #include "extract/pe_file.h"
 
+#include <byteswap.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/varint.h"
 
 enum {
 	LFANEW = 0x3c,
@@ -24,22 +27,6 @@ struct pe_section {
 	uint64_t at;          /* in the file */
 	uint32_t flags;
 };
-
-static uint32_t u16(const uint8_t *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8;
-}
-
-static uint32_t u32(const uint8_t *p)
-{
-	return u16(p) | u16(p + 2) << 16;
-}
-
-static void put_big(uint8_t *p, uint32_t v)
-{
-	for (unsigned i = 0; i < 4; i++)
-		p[i] = (uint8_t)(v >> (24 - 8 * i));
-}
 
 /* All sums of numbers of a file stay below 2^34. */
 static bool read_at(int fd, uint64_t at, uint8_t *out, size_t len)
@@ -62,7 +49,7 @@ static bool is_wide(const struct pe_file *pe)
 static bool has_directory(const struct pe_file *pe, const uint8_t *optional, size_t size, unsigned number, size_t *at)
 {
 	*at = DIRECTORIES + number * 8;
-	return is_wide(pe) && size >= *at + 8 && u32(optional + DIRECTORIES - 4) > number;
+	return is_wide(pe) && size >= *at + 8 && get_u32(optional + DIRECTORIES - 4) > number;
 }
 
 static void read_functions(struct pe_file *pe, const uint8_t *optional, size_t size)
@@ -70,8 +57,8 @@ static void read_functions(struct pe_file *pe, const uint8_t *optional, size_t s
 	size_t at;
 	if (!has_directory(pe, optional, size, EXCEPTIONS, &at))
 		return;
-	pe->functions = u32(optional + at);
-	pe->functions_bytes = u32(optional + at + 4);
+	pe->functions = get_u32(optional + at);
+	pe->functions_bytes = get_u32(optional + at + 4);
 }
 
 bool pe_file_known(const struct pe_file *pe)
@@ -88,9 +75,9 @@ static enum err find_section(const struct pe_file *pe, uint64_t address, struct 
 		if (!read_at(pe->fd, at, h, SECTION))
 			return error_set(e, ERR_CORRUPT, "PE: the header of section %u at %#llx is cut off", i,
 			        (unsigned long long)at);
-		uint32_t virtual = u32(h + 8), raw = u32(h + 16);
+		uint32_t virtual = get_u32(h + 8), raw = get_u32(h + 16);
 		*s = (struct pe_section){
-		        u32(h + 12), virtual && virtual < raw ? virtual : raw, u32(h + 20), u32(h + 36)};
+		        get_u32(h + 12), virtual && virtual < raw ? virtual : raw, get_u32(h + 20), get_u32(h + 36)};
 		if (address >= s->start && address - s->start < s->size)
 			return ERR_OK;
 	}
@@ -107,25 +94,20 @@ static bool read_image(const struct pe_file *pe, uint64_t address, uint8_t *out,
 	       read_at(pe->fd, s.at + (address - s.start), out, len);
 }
 
-static uint64_t u64(const uint8_t *p)
-{
-	return u32(p) | (uint64_t)u32(p + 4) << 32;
-}
-
 /* The load configuration begins with its size. What it leads to: version, the map of code, ranges in it. */
 static void read_hybrid(struct pe_file *pe, const uint8_t *optional, size_t size)
 {
 	uint8_t config[HYBRID_AT + 8], hybrid[12];
-	uint64_t base = u64(optional + 24);
+	uint64_t base = get_u64(optional + 24);
 	size_t at;
 	if (!has_directory(pe, optional, size, LOAD_CONFIG, &at) ||
-	        !read_image(pe, u32(optional + at), config, sizeof config) || u32(config) < sizeof config)
+	        !read_image(pe, get_u32(optional + at), config, sizeof config) || get_u32(config) < sizeof config)
 		return;
-	uint64_t address = u64(config + HYBRID_AT) - base;
-	if (u64(config + HYBRID_AT) == 0 || address > UINT32_MAX || !read_image(pe, address, hybrid, sizeof hybrid))
+	uint64_t address = get_u64(config + HYBRID_AT) - base;
+	if (get_u64(config + HYBRID_AT) == 0 || address > UINT32_MAX || !read_image(pe, address, hybrid, sizeof hybrid))
 		return;
-	pe->code_map = u32(hybrid + 4);
-	pe->code_ranges = u32(hybrid + 8);
+	pe->code_map = get_u32(hybrid + 4);
+	pe->code_ranges = get_u32(hybrid + 8);
 }
 
 enum err pe_file_read(struct pe_file *pe, int fd, struct error *e)
@@ -134,22 +116,22 @@ enum err pe_file_read(struct pe_file *pe, int fd, struct error *e)
 	*pe = (struct pe_file){.fd = fd};
 	if (!read_at(fd, LFANEW, lfanew, sizeof lfanew))
 		return error_set(e, ERR_CORRUPT, "PE: the file ends within its DOS header");
-	uint64_t at = u32(lfanew);
+	uint64_t at = get_u32(lfanew);
 	if (!read_at(fd, at, header, HEADER) || memcmp(header, "PE\0\0", 4) != 0)
 		return error_set(e, ERR_CORRUPT, "PE: no signature at %#llx", (unsigned long long)at);
-	size_t size = u16(header + 20), wanted = size < OPTIONAL_MAX ? size : OPTIONAL_MAX;
-	pe->machine = (uint16_t)u16(header + 4);
-	pe->section_count = (uint16_t)u16(header + 6);
+	size_t size = get_u16(header + 20), wanted = size < OPTIONAL_MAX ? size : OPTIONAL_MAX;
+	pe->machine = get_u16(header + 4);
+	pe->section_count = get_u16(header + 6);
 	pe->sections = at + HEADER + size;
 	if (wanted < 60 || !read_at(fd, at + HEADER, optional, wanted))
 		return error_set(e, ERR_CORRUPT, "PE: the optional header at %#llx is cut off",
 		        (unsigned long long)(at + HEADER));
 	uint32_t magic = is_wide(pe) ? 0x20b : 0x10b;
-	if (pe_file_known(pe) && u16(optional) != magic)
+	if (pe_file_known(pe) && get_u16(optional) != magic)
 		return error_set(e, ERR_CORRUPT, "PE: the optional header at %#llx is not of this machine",
 		        (unsigned long long)(at + HEADER));
-	put_big(pe->id, u32(header + 8));
-	put_big(pe->id + 4, u32(optional + 56));
+	put_u32(pe->id, bswap_32(get_u32(header + 8)));
+	put_u32(pe->id + 4, bswap_32(get_u32(optional + 56)));
 	read_functions(pe, optional, wanted);
 	read_hybrid(pe, optional, wanted);
 	return ERR_OK;
@@ -187,8 +169,8 @@ uint16_t pe_file_machine(const struct pe_file *pe, uint64_t start, uint64_t *end
 	for (uint32_t i = 0; i < pe->code_ranges && i < RANGES_MAX; i++) {
 		if (!read_at(pe->fd, map + i * sizeof range, range, sizeof range))
 			return 0;
-		uint64_t begin = u32(range) & ~3U, kind = u32(range) & 3;
-		*end = begin + u32(range + 4);
+		uint64_t begin = get_u32(range) & ~3U, kind = get_u32(range) & 3;
+		*end = begin + get_u32(range + 4);
 		if (start >= begin && start < *end)
 			return kind == AMD64 ? PE_X86_64 : kind == ARM64 || kind == ARM64EC ? PE_AARCH64 : 0;
 	}
@@ -208,7 +190,7 @@ static uint64_t aarch64_length(const struct pe_file *pe, uint32_t unwind)
 		return (unwind & 3) == 3 ? 0 : 4 * (uint64_t)(unwind >> 2 & 0x7ff);
 	if (!read_image(pe, unwind, header, sizeof header))
 		return 0;
-	return 4 * (uint64_t)(u32(header) & 0x3ffff);
+	return 4 * (uint64_t)(get_u32(header) & 0x3ffff);
 }
 
 uint64_t pe_file_function_end(const struct pe_file *pe, uint64_t start)
@@ -225,13 +207,14 @@ uint64_t pe_file_function_end(const struct pe_file *pe, uint64_t start)
 		uint64_t middle = low + (high - low) / 2;
 		if (!read_at(pe->fd, table + middle * size, entry, size))
 			return 0;
-		if (u32(entry) <= start)
+		if (get_u32(entry) <= start)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	if (low == 0 || !read_at(pe->fd, table + (low - 1) * size, entry, size))
 		return 0;
-	uint64_t end = pe->machine == PE_X86_64 ? u32(entry + 4) : u32(entry) + aarch64_length(pe, u32(entry + 4));
+	uint64_t end =
+	        pe->machine == PE_X86_64 ? get_u32(entry + 4) : get_u32(entry) + aarch64_length(pe, get_u32(entry + 4));
 	return end > start ? end : 0;
 }

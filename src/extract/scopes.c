@@ -24,18 +24,9 @@ struct open_scopes {
 
 static bool is_scope(uint32_t tag)
 {
-	switch (tag) {
-	case DW_TAG_namespace:
-	case DW_TAG_module:
-	case DW_TAG_class_type:
-	case DW_TAG_structure_type:
-	case DW_TAG_union_type:
-	case DW_TAG_interface_type:
-	case DW_TAG_enumeration_type:
-		return true;
-	default:
-		return false;
-	}
+	return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_class_type ||
+	       tag == DW_TAG_structure_type || tag == DW_TAG_union_type || tag == DW_TAG_interface_type ||
+	       tag == DW_TAG_enumeration_type;
 }
 
 static bool add_change(struct scopes *s, const uint8_t *at, ptrdiff_t scope)

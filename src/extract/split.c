@@ -19,12 +19,6 @@
 static const char *const part_names[SPLIT_PARTS] = {
         ".debug_info.dwo", ".debug_abbrev.dwo", ".debug_str.dwo", ".debug_str_offsets.dwo", ".debug_rnglists.dwo"};
 
-static bool is_big(Elf *elf)
-{
-	const char *ident = elf_getident(elf, NULL);
-	return ident && ident[EI_DATA] == ELFDATA2MSB;
-}
-
 static void read_parts(struct str parts[SPLIT_PARTS], Elf *elf)
 {
 	for (int i = 0; i < SPLIT_PARTS; i++)
@@ -54,7 +48,7 @@ static enum err open_package(struct split_package *p, const char *path, struct e
 	if (err)
 		return err;
 	read_parts(p->parts, p->elf);
-	split_index_read(&p->index, elf_section_bytes(p->elf, ".debug_cu_index"), is_big(p->elf));
+	split_index_read(&p->index, elf_section_bytes(p->elf, ".debug_cu_index"), elf_is_big(p->elf));
 	return ERR_OK;
 }
 
@@ -273,7 +267,7 @@ static enum err try_package(struct split_unit *u, const struct split_package *p,
         const struct split_main *main, struct error *e)
 {
 	struct str parts[SPLIT_PARTS];
-	if (!split_index_find(&p->index, id, is_big(main->elf), p->parts, parts))
+	if (!split_index_find(&p->index, id, elf_is_big(main->elf), p->parts, parts))
 		return ERR_MISSING;
 	return assemble(u, &p->file, parts, id, main, e);
 }

@@ -5,15 +5,11 @@
 #include "extract/dwarf_bytes.h"
 #include "extract/split.h"
 
-/* Numbers of sections in an index. */
-enum { COLUMN_INFO = 1, COLUMN_ABBREV = 3, COLUMN_STR_OFFSETS = 6, COLUMN_RNGLISTS = 8 };
-
 enum { HEADER = 16, COLUMNS_MAX = 16 };
 
 static uint64_t table_number(const struct split_index *x, uint64_t at, unsigned size, bool big)
 {
-	struct reader r = {.at = (const uint8_t *)x->table.data, .end = (const uint8_t *)x->table.data + x->table.len};
-	read_skip(&r, at);
+	struct reader r = reader_at(x->table, at);
 	return read_fixed(&r, size, big);
 }
 
@@ -50,20 +46,11 @@ static uint64_t find_row(const struct split_index *x, uint64_t id, bool big)
 	return 0;
 }
 
+/* The part of a column's number; -1: one that is not needed. 8 is another one in version 2. */
 static int part_of(uint64_t column, unsigned version)
 {
-	switch (column) {
-	case COLUMN_INFO:
-		return SPLIT_INFO;
-	case COLUMN_ABBREV:
-		return SPLIT_ABBREV;
-	case COLUMN_STR_OFFSETS:
-		return SPLIT_STR_OFFSETS;
-	case COLUMN_RNGLISTS:
-		return version == 5 ? SPLIT_RNGLISTS : -1;
-	default:
-		return -1;
-	}
+	static const int parts[] = {-1, SPLIT_INFO, -1, SPLIT_ABBREV, -1, -1, SPLIT_STR_OFFSETS, -1, SPLIT_RNGLISTS};
+	return column < (version == 5 ? 9 : 8) ? parts[column] : -1;
 }
 
 bool split_index_find(const struct split_index *x, uint64_t id, bool big, const struct str whole[SPLIT_PARTS],

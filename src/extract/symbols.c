@@ -122,13 +122,10 @@ static enum err read_table(struct symbols *s, Elf *elf, Elf_Scn *section)
 		return ERR_OK;
 	if (!data)
 		return error_set(s->e, ERR_CORRUPT, "a symbol table cannot be read: %s", elf_errmsg(-1));
-	size_t size = gelf_fsize(elf, ELF_T_SYM, 1, EV_CURRENT);
+	GElf_Sym sym;
 	enum err err = ERR_OK;
-	for (size_t i = 0; i < data->d_size / size && i <= INT32_MAX && !err; i++) {
-		GElf_Sym sym;
-		if (gelf_getsym(data, (int)i, &sym))
-			err = add_symbol(s, elf, &sym, elf_strptr(elf, header.sh_link, sym.st_name));
-	}
+	for (int i = 0; i < INT32_MAX && !err && gelf_getsym(data, i, &sym); i++)
+		err = add_symbol(s, elf, &sym, elf_strptr(elf, header.sh_link, sym.st_name));
 	return err;
 }
 
@@ -304,14 +301,13 @@ static enum err add_unwound(struct symbols *s, Elf *elf)
 	static const char form[] = "\1\x1b\x03\x3b"; /* pairs of 4 bytes, relative to the section */
 	enum { HEADER = 12 };
 	GElf_Shdr header;
-	GElf_Ehdr file;
 	const struct str bytes = elf_section_bytes(elf, ".eh_frame_hdr");
-	if (bytes.len < HEADER || memcmp(bytes.data, form, 4) != 0 || !gelf_getehdr(elf, &file) ||
+	if (bytes.len < HEADER || memcmp(bytes.data, form, 4) != 0 ||
 	        !gelf_getshdr(elf_find_section(elf, ".eh_frame_hdr"), &header))
 		return ERR_OK;
-	struct reader r = {.at = (const uint8_t *)bytes.data + HEADER, .end = (const uint8_t *)bytes.data + bytes.len};
+	struct reader r = reader_at(bytes, HEADER);
 	while (r.end - r.at >= 8) {
-		int32_t distance = (int32_t)read_fixed(&r, 4, file.e_ident[EI_DATA] == ELFDATA2MSB);
+		int32_t distance = (int32_t)read_fixed(&r, 4, elf_is_big(elf));
 		uint64_t start = header.sh_addr + (uint64_t)(int64_t)distance;
 		read_skip(&r, 4);
 		struct symbol end = {start, start, "", STB_LOCAL, LABEL_END};

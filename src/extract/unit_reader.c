@@ -23,7 +23,7 @@ enum err unit_reader_open(
 	u->sections.line = elf_section_bytes(elf, ".debug_line");
 	u->sections.line_str = elf_section_bytes(elf, ".debug_line_str");
 	u->sections.str = elf_section_bytes(elf, ".debug_str");
-	u->sections.big = elf_getident(elf, NULL)[EI_DATA] == ELFDATA2MSB;
+	u->sections.big = elf_is_big(elf);
 	names_init(&u->names, &u->strings);
 	return ERR_OK;
 }
@@ -56,7 +56,7 @@ static int next_unit(const struct unit_reader *u, Dwarf_Off at, Dwarf_Off *next,
 /* The offset of the unit after one that libdw cannot read, or the end. */
 static uint64_t skip_unit(const struct unit_reader *u, struct str info, uint64_t at)
 {
-	struct reader r = {.at = (const uint8_t *)info.data + at, .end = (const uint8_t *)info.data + info.len};
+	struct reader r = reader_at(info, at);
 	uint64_t len = read_fixed(&r, 4, u->sections.big);
 	if (len == UINT32_MAX)
 		len = read_fixed(&r, 8, u->sections.big);

@@ -12,9 +12,7 @@ static void find_units(const struct split_index *x, bool big, const struct str w
 {
 	for (uint64_t i = 0; i < IDS && i < x->slots; i++) {
 		struct str parts[SPLIT_PARTS];
-		struct reader r = {
-		        .at = (const uint8_t *)x->table.data, .end = (const uint8_t *)x->table.data + x->table.len};
-		read_skip(&r, 16 + i * 8);
+		struct reader r = reader_at(x->table, 16 + i * 8);
 		uint64_t id = read_fixed(&r, 8, big);
 		if (!split_index_find(x, id, big, whole, parts))
 			continue;
