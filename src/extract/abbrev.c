@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "extract/die_address.h"
 #include "extract/elf_file.h"
 
 void abbrev_table_release(struct abbrev_table *t)
@@ -53,13 +54,61 @@ static const int8_t sizes[] = {
         /* 0x20 */ 8, 0, DEPENDS, DEPENDS, 8, 1, 2, 3,
         /* 0x28 */ 4, 1, 2, 3, 4};
 
-int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned offset_size)
+/* -1: it depends. */
+static int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned offset_size)
 {
-	bool is_gnu = form == DW_FORM_GNU_ref_alt || form == DW_FORM_GNU_strp_alt;
-	int size = is_gnu ? OFFSET : form < sizeof sizes ? sizes[form] : DEPENDS;
-	if (size == ADDRESS || (size == REFERENCE && version == 2))
-		return (int)address_size;
-	return size == OFFSET || size == REFERENCE ? (int)offset_size : size;
+	int size = form < sizeof sizes                                           ? sizes[form]
+	           : form == DW_FORM_GNU_ref_alt || form == DW_FORM_GNU_strp_alt ? OFFSET
+	                                                                         : DEPENDS;
+	if (size >= DEPENDS)
+		return size;
+	return (int)(size == ADDRESS || (size == REFERENCE && version == 2) ? address_size : offset_size);
+}
+
+void form_skip(struct reader *r, uint64_t form, unsigned version, unsigned address_size, unsigned offset_size, bool big)
+{
+	int size = form_size(form, version, address_size, offset_size);
+	if (size >= 0) {
+		read_skip(r, (uint64_t)size);
+		return;
+	}
+	switch (form) {
+	case DW_FORM_block1:
+		read_skip(r, read_fixed(r, 1, big));
+		break;
+	case DW_FORM_block2:
+		read_skip(r, read_fixed(r, 2, big));
+		break;
+	case DW_FORM_block4:
+		read_skip(r, read_fixed(r, 4, big));
+		break;
+	case DW_FORM_block:
+	case DW_FORM_exprloc:
+		read_skip(r, reader_varint(r));
+		break;
+	case FORM_LLVM_ADDRX_OFFSET:
+		reader_varint(r);
+		read_skip(r, 4);
+		break;
+	case DW_FORM_string:
+		read_text(r);
+		break;
+	case DW_FORM_sdata:
+		read_sleb(r);
+		break;
+	case DW_FORM_udata:
+	case DW_FORM_ref_udata:
+	case DW_FORM_strx:
+	case DW_FORM_addrx:
+	case DW_FORM_loclistx:
+	case DW_FORM_rnglistx:
+	case DW_FORM_GNU_addr_index:
+	case DW_FORM_GNU_str_index:
+		reader_varint(r);
+		break;
+	default:
+		r->bad = true;
+	}
 }
 
 /* Name and form in pairs up to a pair of zeros. */

@@ -10,7 +10,8 @@ enum err abbrev_table_open(
         struct abbrev_table *t, Dwarf *dwarf, uint64_t offset, const struct die_unit *u, struct error *e);
 /* NULL: there is no such code, or no memory. */
 const struct abbrev *abbrev_find(struct abbrev_table *t, uint64_t code);
-/* The length of values that always have the same one, else -1. */
-int form_size(uint64_t form, unsigned version, unsigned address_size, unsigned offset_size);
+/* Skips a value. A form that is not known makes the reader bad. */
+void form_skip(
+        struct reader *r, uint64_t form, unsigned version, unsigned address_size, unsigned offset_size, bool big);
 
 #endif

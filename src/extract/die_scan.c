@@ -6,7 +6,6 @@
 #include <dwarf.h>
 
 #include "extract/abbrev.h"
-#include "extract/die_address.h"
 #include "extract/elf_file.h"
 
 static enum err corrupt(const struct die_unit *u, const uint8_t *at, struct error *e)
@@ -63,53 +62,6 @@ enum err die_unit_open(struct die_unit *u, const Dwarf_Die *root, struct abbrev_
 	return abbrev_table_open(abbrevs, dwarf, offset, u, e);
 }
 
-/* An unknown form makes the reader bad. */
-static void skip_form(const struct die_unit *u, struct reader *r, uint64_t form)
-{
-	int size = form_size(form, u->version, u->address_size, u->offset_size);
-	if (size >= 0) {
-		read_skip(r, (uint64_t)size);
-		return;
-	}
-	switch (form) {
-	case DW_FORM_block1:
-		read_skip(r, read_fixed(r, 1, u->big));
-		break;
-	case DW_FORM_block2:
-		read_skip(r, read_fixed(r, 2, u->big));
-		break;
-	case DW_FORM_block4:
-		read_skip(r, read_fixed(r, 4, u->big));
-		break;
-	case DW_FORM_block:
-	case DW_FORM_exprloc:
-		read_skip(r, reader_varint(r));
-		break;
-	case FORM_LLVM_ADDRX_OFFSET:
-		reader_varint(r);
-		read_skip(r, 4);
-		break;
-	case DW_FORM_string:
-		read_text(r);
-		break;
-	case DW_FORM_sdata:
-		read_sleb(r);
-		break;
-	case DW_FORM_udata:
-	case DW_FORM_ref_udata:
-	case DW_FORM_strx:
-	case DW_FORM_addrx:
-	case DW_FORM_loclistx:
-	case DW_FORM_rnglistx:
-	case DW_FORM_GNU_addr_index:
-	case DW_FORM_GNU_str_index:
-		reader_varint(r);
-		break;
-	default:
-		r->bad = true;
-	}
-}
-
 /* Skips the value of an attribute and returns its form. An indirect form stands before the value; only one level, since
  * more are never written. *value is where the value begins. */
 static uint64_t skip_value(
@@ -120,7 +72,7 @@ static uint64_t skip_value(
 	if (attr->size >= 0)
 		read_skip(r, (uint64_t)attr->size);
 	else
-		skip_form(u, r, form);
+		form_skip(r, form, u->version, u->address_size, u->offset_size, u->big);
 	return form;
 }
 

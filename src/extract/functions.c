@@ -47,27 +47,15 @@ static struct code_die read_die(const struct die_unit *u, const struct die *d)
 {
 	struct code_die c = {.tag = d->abbrev->tag};
 	struct die_attrs i = die_attributes(u, d);
-	for (Dwarf_Attribute a; die_attr_next(u, &i, &a);) {
-		switch (a.code) {
-		case DW_AT_low_pc:
-			c.low = a;
-			break;
-		case DW_AT_high_pc:
-			c.high = a;
-			break;
-		case DW_AT_ranges:
-			c.ranges = a;
-			break;
-		case DW_AT_abstract_origin:
-			c.origin = a;
-			break;
-		case DW_AT_call_file:
-			c.call_file = a;
-			break;
-		case DW_AT_call_line:
-			c.call_line = a;
-			break;
-		}
+	for (Dwarf_Attribute a, other; die_attr_next(u, &i, &a);) {
+		Dwarf_Attribute *kept = a.code == DW_AT_low_pc            ? &c.low
+		                        : a.code == DW_AT_high_pc         ? &c.high
+		                        : a.code == DW_AT_ranges          ? &c.ranges
+		                        : a.code == DW_AT_abstract_origin ? &c.origin
+		                        : a.code == DW_AT_call_file       ? &c.call_file
+		                        : a.code == DW_AT_call_line       ? &c.call_line
+		                                                          : &other;
+		*kept = a;
 	}
 	return c;
 }

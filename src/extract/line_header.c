@@ -53,17 +53,7 @@ static bool read_old_lists(struct source *s, struct line_table *t)
 	return true;
 }
 
-static uint64_t skip_form(struct source *s, uint64_t form)
-{
-	int size = form_size(form, 5, s->address_size, s->offset_size);
-	if (size < 0)
-		s->r.bad = true;
-	else
-		read_skip(&s->r, (uint64_t)size);
-	return 0;
-}
-
-/* A number or text. A form that an entry cannot have makes the reader bad. */
+/* A number or text; 0 for values of other forms. */
 static uint64_t read_form(struct source *s, uint64_t form, struct str *text)
 {
 	struct reader *r = &s->r;
@@ -87,29 +77,11 @@ static uint64_t read_form(struct source *s, uint64_t form, struct str *text)
 		return read_fixed(r, 4, s->big);
 	case DW_FORM_data8:
 		return read_fixed(r, 8, s->big);
-	case DW_FORM_data16:
-		read_skip(r, 16);
-		return 0;
 	case DW_FORM_sdata:
 		return (uint64_t)read_sleb(r);
-	case DW_FORM_block:
-	case DW_FORM_exprloc:
-		read_skip(r, reader_varint(r));
-		return 0;
-	case DW_FORM_block1:
-		read_skip(r, read_fixed(r, 1, s->big));
-		return 0;
-	case DW_FORM_block2:
-		read_skip(r, read_fixed(r, 2, s->big));
-		return 0;
-	case DW_FORM_block4:
-		read_skip(r, read_fixed(r, 4, s->big));
-		return 0;
-	case DW_FORM_strx:
-		reader_varint(r);
-		return 0;
 	default:
-		return skip_form(s, form);
+		form_skip(r, form, 5, s->address_size, s->offset_size, s->big);
+		return 0;
 	}
 }
 

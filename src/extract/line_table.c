@@ -30,14 +30,14 @@ static void reset_row(struct machine *m)
 	m->has_last = m->live = false;
 }
 
-static void push_row(struct machine *m, struct line_row row)
+static void push_row(struct machine *m, const struct line_row *row)
 {
 	struct line_table *t = m->t;
 	struct line_row *before = t->row_count > 0 ? &t->rows[t->row_count - 1] : NULL;
-	if (before && before->end == row.start && before->file == row.file && before->line == row.line)
-		before->end = row.end;
+	if (before && before->end == row->start && before->file == row->file && before->line == row->line)
+		before->end = row->end;
 	else
-		m->no_memory = !array_append(&t->rows, &t->row_cap, &t->row_count, &row, sizeof row);
+		m->no_memory = !array_append(&t->rows, &t->row_cap, &t->row_count, row, sizeof *row);
 }
 
 /* A new row, or the end of the sequence, ends the previous row. Of rows at one address the last one counts. */
@@ -47,7 +47,7 @@ static void add_row(struct machine *m)
 		m->live = code_map_find(m->code, m->address) != NULL;
 	if (m->has_last && m->live && m->address > m->last.start) {
 		m->last.end = m->address;
-		push_row(m, m->last);
+		push_row(m, &m->last);
 	}
 	m->has_last = true;
 	m->last = (struct line_row){.start = m->address};
