@@ -6,7 +6,6 @@
 #include <dwarf.h>
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "extract/abbrev.h"
 #include "extract/demangle.h"
 #include "extract/scopes.h"
@@ -21,12 +20,10 @@ void names_init(struct names *n, struct intern *strings)
 
 void names_release(struct names *n)
 {
-	for (size_t i = 0; i < n->scopes_count; i++) {
-		scopes_release(n->scopes[i]);
-		free(n->scopes[i]);
+	for (struct scopes *s; (s = n->scopes);) {
+		n->scopes = s->next;
+		scopes_free(s);
 	}
-	free(n->scopes);
-	free(n->known);
 	map64_release(&n->by_die);
 	map64_release(&n->by_linkage);
 	map64_release(&n->by_unit);
@@ -34,17 +31,16 @@ void names_release(struct names *n)
 	buffer_release(&n->text);
 }
 
-static bool remember(struct names *n, struct map64 *map, const void *key, struct str name)
+static bool remember(struct map64 *map, const void *key, struct str name)
 {
-	return array_append(&n->known, &n->known_cap, &n->known_count, &name, sizeof name) &&
-	       map64_put(map, (uintptr_t)key, n->known_count);
+	return map64_put(map, (uintptr_t)key, name.len > 0 ? (uintptr_t)name.data : 1);
 }
 
-static bool recall(const struct names *n, const struct map64 *map, const void *key, struct str *name)
+static bool recall(const struct map64 *map, const void *key, struct str *name)
 {
 	uint64_t at = map64_get(map, (uintptr_t)key);
 	if (at > 0)
-		*name = n->known[at - 1];
+		*name = at > 1 ? intern_at(at) : (struct str){"", 0};
 	return at > 0;
 }
 
@@ -56,13 +52,13 @@ static struct str shown(const struct names *n, struct str linkage)
 /* The demangled form of a linkage name, or an empty one. */
 static bool demangled(struct names *n, struct str linkage, struct str *name)
 {
-	if (recall(n, &n->by_linkage, linkage.data, name))
+	if (recall(&n->by_linkage, linkage.data, name))
 		return true;
 	buffer_reset(&n->text);
 	*name = (struct str){"", 0};
 	if (demangle(&n->text, shown(n, linkage)))
 		*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
-	return name->data && remember(n, &n->by_linkage, linkage.data, *name);
+	return name->data && remember(&n->by_linkage, linkage.data, *name);
 }
 
 struct str names_of_symbol(struct names *n, struct str symbol)
@@ -126,36 +122,24 @@ static bool is_plain_language(int language)
 	       language == 0x2c /* C17 */ || language == DW_LANG_Mips_Assembler;
 }
 
-static bool keep_scopes(struct names *n, const Dwarf_Die *root, struct scopes *s)
-{
-	if (!array_reserve(&n->scopes, &n->scopes_cap, n->scopes_count + 1, sizeof *n->scopes))
-		return false;
-	if (!map64_put(&n->by_unit, (uintptr_t)root->addr, n->scopes_count + 1))
-		return false;
-	n->scopes[n->scopes_count++] = s;
-	return true;
-}
-
 /* The scopes of a unit, read when they are first needed. */
 static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct scopes **found, struct error *e)
 {
-	uint64_t at = map64_get(&n->by_unit, (uintptr_t)root->addr);
-	if (at > 0) {
-		*found = n->scopes[at - 1];
-		return ERR_OK;
+	struct scopes *s = (struct scopes *)(uintptr_t)map64_get(&n->by_unit, (uintptr_t)root->addr);
+	enum err err = ERR_OK;
+	if (!s) {
+		s = calloc(1, sizeof *s);
+		if (!s)
+			return no_memory(e);
+		s->next = n->scopes;
+		n->scopes = s;
+		err = scopes_read(s, root, &n->abbrevs, e);
+		if (err == ERR_CORRUPT) /* those before the damage */
+			err = ERR_OK;
+		if (!err && !map64_put(&n->by_unit, (uintptr_t)root->addr, (uintptr_t)s))
+			err = no_memory(e);
 	}
-	struct scopes *s = calloc(1, sizeof *s);
-	enum err err = s ? scopes_read(s, root, &n->abbrevs, e) : no_memory(e);
-	if (err == ERR_CORRUPT) /* those before the damage */
-		err = ERR_OK;
-	if (!err && !keep_scopes(n, root, s))
-		err = no_memory(e);
-	if (!err) {
-		*found = s;
-	} else if (s) {
-		scopes_release(s);
-		free(s);
-	}
+	*found = s;
 	return err;
 }
 
@@ -268,10 +252,10 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e)
 {
-	if (recall(n, &n->by_die, die->addr, name))
+	if (recall(&n->by_die, die->addr, name))
 		return ERR_OK;
 	enum err err = resolve(n, die, name, e);
-	if (!err && !remember(n, &n->by_die, die->addr, *name))
+	if (!err && !remember(&n->by_die, die->addr, *name))
 		err = no_memory(e);
 	return err;
 }

@@ -15,15 +15,11 @@ struct scopes;
 /* Of one thread. Each entry is looked at once, however many calls and units refer to it. */
 struct names {
 	struct intern *strings;
-	struct str *known; /* what the values of by_die and by_linkage are indices of, plus 1 */
-	size_t known_count;
-	uint32_t known_cap;
+	/* Addresses in strings; 1: an empty name. */
 	struct map64 by_die;     /* by the address of the entry */
 	struct map64 by_linkage; /* by the address of the linkage name, which linkers keep once */
 	struct map64 by_unit;    /* struct scopes, by the address of the unit's entry */
-	struct scopes **scopes;
-	size_t scopes_count;
-	uint32_t scopes_cap;
+	struct scopes *scopes;   /* the same as a list */
 	struct abbrev_table abbrevs;
 	struct buffer text;
 	unsigned nested; /* functions whose names are looked for, each for a class in it */

@@ -24,7 +24,6 @@ void go_reader_close(struct go_reader *g)
 	intern_release(&g->strings);
 	map64_release(&g->names);
 	map64_release(&g->files);
-	free(g->known);
 	line_table_release(&g->lines);
 	functions_release(&g->functions);
 	segments_release(&g->segments);
@@ -39,13 +38,8 @@ void go_reader_close(struct go_reader *g)
 static bool find_name(struct go_reader *g, uint32_t offset, struct str *name)
 {
 	uint64_t key = (uint64_t)offset + 1, at = map64_get(&g->names, key);
-	if (at > 0) {
-		*name = g->known[at - 1];
-		return true;
-	}
-	*name = intern_add(&g->strings, go_table_name(&g->table, offset));
-	return name->data && array_append(&g->known, &g->known_cap, &g->known_count, name, sizeof *name) &&
-	       map64_put(&g->names, key, g->known_count);
+	*name = at > 0 ? intern_at(at) : intern_add(&g->strings, go_table_name(&g->table, offset));
+	return at > 0 || (name->data && map64_put(&g->names, key, (uintptr_t)name->data));
 }
 
 /* Wrappers that the compiler made: debug data give them no line. */

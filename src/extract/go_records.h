@@ -16,12 +16,9 @@ struct go_reader {
 	struct go_table table;
 	bool pads; /* whether return pads are wanted */
 	struct coverage *coverage;
-	struct intern strings; /* of all results */
-	struct map64 names;    /* index + 1 into known, by offset + 1 */
-	struct map64 files;    /* number of a file in lines, by offset + 1 */
-	struct str *known;
-	size_t known_count;
-	uint32_t known_cap;
+	struct intern strings;   /* of all results */
+	struct map64 names;      /* addresses in strings, by offset + 1 */
+	struct map64 files;      /* number of a file in lines, by offset + 1 */
 	struct line_table lines; /* rows of the function that is read, files of all */
 	struct functions functions;
 	struct segments segments;

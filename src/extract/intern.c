@@ -56,7 +56,7 @@ static char *copy_string(struct intern *set, struct str s)
 	return text;
 }
 
-static struct str text_at(uint64_t address)
+struct str intern_at(uint64_t address)
 {
 	struct str s = {(const char *)(uintptr_t)address, 0};
 	memcpy(&s.len, s.data - sizeof s.len, sizeof s.len);
@@ -77,8 +77,8 @@ struct str intern_add(struct intern *set, struct str s)
 {
 	uint64_t key = checksum(s.data, s.len, NULL, 0), found;
 	for (; (found = map64_get(&set->by_hash, key)); key++)
-		if (str_equal(text_at(found), s))
-			return text_at(found);
+		if (str_equal(intern_at(found), s))
+			return intern_at(found);
 	char *text = copy_string(set, s);
 	if (!text)
 		return (struct str){0};

@@ -18,5 +18,7 @@ void intern_release(struct intern *set);
 /* A copy of s in the set, where bytes that are not UTF-8 are '?'; it lives as long as the set. data is NULL only if out
  * of memory. */
 struct str intern_add(struct intern *set, struct str s);
+/* The string of a set whose data is at this address. */
+struct str intern_at(uint64_t address);
 
 #endif

@@ -86,11 +86,11 @@ enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_tabl
 	return err == ERR_MISSING ? ERR_OK : err;
 }
 
-void scopes_release(struct scopes *s)
+void scopes_free(struct scopes *s)
 {
 	free(s->items);
 	free(s->changes);
-	*s = (struct scopes){0};
+	free(s);
 }
 
 ptrdiff_t scopes_find(const struct scopes *s, const uint8_t *die)

@@ -23,6 +23,7 @@ struct scope_change {
 };
 
 struct scopes {
+	struct scopes *next;
 	struct die_unit unit; /* its abbreviations are gone */
 	struct scope *items;
 	struct scope_change *changes;
@@ -30,9 +31,9 @@ struct scopes {
 	uint32_t cap, change_cap;
 };
 
-/* Scans the unit of root. A cleared struct scopes is empty; it must be released even after an error. */
+/* Scans the unit of root. s is cleared; it must be freed even after an error. */
 enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e);
-void scopes_release(struct scopes *s);
+void scopes_free(struct scopes *s);
 /* The innermost scope around an entry of the unit, or SCOPE_NONE. */
 ptrdiff_t scopes_find(const struct scopes *s, const uint8_t *die);
 
