@@ -66,7 +66,7 @@ static bool by_build_id(struct section_file *s, const struct alternate_link *lin
 static bool below(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
 {
 	char found[PATH_MAX];
-	const char *dwz = strstr(link->name, "/.dwz/"), *base = place_base(link->name);
+	const char *dwz = strstr(link->name, "/.dwz/"), *base = basename(link->name);
 	if (dwz && snprintf(found, sizeof found, "%s%s", debug_dir, dwz) < PATH_MAX && open_if_it(s, found, link))
 		return true;
 	if (snprintf(found, sizeof found, "%s/.dwz/%s", debug_dir, base) < PATH_MAX && open_if_it(s, found, link))

@@ -27,6 +27,7 @@ struct extraction {
 	const struct symbfile_sink *sink;
 	struct extract_stats *stats;
 	struct error *error;
+	enum err err;
 	struct elf_file file;
 	struct code_map code;
 	struct coverage coverage;
@@ -370,7 +371,7 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 static void release_extraction(struct extraction *x, struct worker *workers)
 {
 	join_release(&x->join);
-	for (size_t i = 0; i < THREADS_MAX; i++)
+	for (size_t i = 0; workers && i < THREADS_MAX; i++)
 		unit_reader_close(&workers[i].reader);
 	free(workers);
 	dwarf_source_close(&x->dwarf);
@@ -393,50 +394,38 @@ static void name_file(struct error *e, const char *path)
 	error_set(e, e->code, "%s: %s", path, text);
 }
 
+/* What is asked for, on a thread with a large stack. */
+static void *run(void *arg)
+{
+	struct extraction *x = arg;
+	struct extract_stats unwanted;
+	struct worker *workers = calloc(THREADS_MAX, sizeof *workers);
+	if (!x->stats)
+		x->stats = &unwanted;
+	*x->stats = (struct extract_stats){0};
+	*x->error = (struct error){0};
+	x->err = workers ? extract_all(x, workers) : no_memory(x->error);
+	release_extraction(x, workers);
+	if (x->err)
+		name_file(x->error, x->path);
+	return NULL;
+}
+
 enum err extract_here(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e)
 {
-	struct extract_stats unwanted_stats;
-	struct error unwanted_error;
-	struct extraction x = {.path = path, .options = options, .sink = sink};
-	x.stats = stats ? stats : &unwanted_stats;
-	x.error = e ? e : &unwanted_error;
-	*x.stats = (struct extract_stats){0};
-	*x.error = (struct error){0};
-	x.file.fd = -1;
-	struct worker *workers = calloc(THREADS_MAX, sizeof *workers);
-	if (!workers)
-		return no_memory(e);
-	enum err err = extract_all(&x, workers);
-	release_extraction(&x, workers);
-	if (err)
-		name_file(x.error, path);
-	return err;
-}
-
-struct call {
-	const char *path;
-	const struct extract_options *options;
-	const struct symbfile_sink *sink;
-	struct extract_stats *stats;
-	struct error *error;
-	enum err err;
-};
-
-static void *run_call(void *arg)
-{
-	struct call *c = arg;
-	c->err = extract_here(c->path, c->options, c->sink, c->stats, c->error);
-	return NULL;
+	struct extraction x = {path, options, sink, stats, e, .file = {.fd = -1}};
+	run(&x);
+	return x.err;
 }
 
 enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e)
 {
-	struct call c = {path, options, sink, stats, e, ERR_OK};
+	struct extraction x = {path, options, sink, stats, e, .file = {.fd = -1}};
 	pthread_t thread;
-	if (!large_stack_start(&thread, run_call, &c))
+	if (!large_stack_start(&thread, run, &x))
 		return error_set(e, ERR_IO, "%s: cannot start a thread", path);
 	pthread_join(thread, NULL);
-	return c.err;
+	return x.err;
 }

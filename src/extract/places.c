@@ -19,13 +19,7 @@ bool place_by_build_id(char out[PATH_MAX], const char *dir, const uint8_t *id, s
 void place_directory(char out[PATH_MAX], const char *path)
 {
 	char *real = realpath(path, NULL);
-	int len = real ? (int)(place_base(real) - real) : 0;
+	int len = real ? (int)(basename(real) - real) : 0;
 	snprintf(out, PATH_MAX, "%.*s", len, real ? real : "");
 	free(real);
-}
-
-const char *place_base(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
 }

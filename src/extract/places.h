@@ -13,7 +13,5 @@ bool place_by_build_id(char out[PATH_MAX], const char *dir, const uint8_t *id, s
 /* The directory of an existing file, without symbolic links, with a slash at its end; empty if it cannot be found out.
  */
 void place_directory(char out[PATH_MAX], const char *path);
-/* The part after the last slash. */
-const char *place_base(const char *path);
 
 #endif

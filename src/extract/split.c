@@ -73,8 +73,7 @@ void split_source_open(struct split_source *s, const char *program, const char *
 	pthread_mutex_init(&s->lock, NULL);
 	place_directory(dir, program);
 	(void)(package_at(s, "", "", program) || package_at(s, "", "", dwarf_path) ||
-	        package_at(s, debug_dir, dir, place_base(program)) ||
-	        package_at(s, debug_dir, "/", place_base(program)));
+	        package_at(s, debug_dir, dir, basename(program)) || package_at(s, debug_dir, "/", basename(program)));
 }
 
 void split_source_close(struct split_source *s)
@@ -322,10 +321,10 @@ static enum err try_files(struct split_unit *u, struct split_source *s, const Dw
 	place_directory(debug, s->dwarf_path);
 	bool absolute = name[0] == '/';
 	const char *const forms[][4] = {{absolute ? "" : made, absolute ? "" : "/", name, ""},
-	        {beside, absolute ? place_base(name) : name, "", ""}, {beside, place_base(name), "", ""},
-	        {debug, absolute ? place_base(name) : name, "", ""}, {debug, place_base(name), "", ""},
+	        {beside, absolute ? basename(name) : name, "", ""}, {beside, basename(name), "", ""},
+	        {debug, absolute ? basename(name) : name, "", ""}, {debug, basename(name), "", ""},
 	        {s->debug_dir, absolute ? "" : made, absolute ? "" : "/", name}, {s->debug_dir, "/", name, ""},
-	        {s->debug_dir, "/", place_base(name), ""}};
+	        {s->debug_dir, "/", basename(name), ""}};
 	enum err err = ERR_MISSING;
 	for (size_t i = 0; i < sizeof forms / sizeof *forms && err == ERR_MISSING; i++) {
 		const char *const *f = forms[i];
