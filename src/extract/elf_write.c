@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum { EHDR64 = 64, EHDR32 = 52, SHDR64 = 64, SHDR32 = 40 };
+enum { EHDR64 = 64, EHDR32 = 52, SHDR64 = 64, SHDR32 = 40, SECTIONS_AT = 64 };
 
 static bool is_wide(const GElf_Ehdr *like)
 {
@@ -20,7 +20,8 @@ static void put_number(struct buffer *out, const GElf_Ehdr *like, uint64_t v, un
 	buffer_append(out, bytes, n);
 }
 
-void elf_write_section(
+/* name: its offset in section 1. */
+static void write_section(
         struct buffer *out, const GElf_Ehdr *like, uint64_t name, uint32_t type, uint64_t at, uint64_t len)
 {
 	unsigned word = is_wide(like) ? 8 : 4;
@@ -36,7 +37,7 @@ void elf_write_section(
 	put_number(out, like, 0, word); /* size of an entry */
 }
 
-void elf_write_header(struct buffer *out, const GElf_Ehdr *like, uint64_t sections, unsigned count)
+static void write_header(struct buffer *out, const GElf_Ehdr *like, size_t count)
 {
 	unsigned word = is_wide(like) ? 8 : 4;
 	buffer_append(out, like->e_ident, EI_NIDENT);
@@ -45,7 +46,7 @@ void elf_write_header(struct buffer *out, const GElf_Ehdr *like, uint64_t sectio
 	put_number(out, like, EV_CURRENT, 4);
 	put_number(out, like, 0, word); /* entry */
 	put_number(out, like, 0, word); /* program headers */
-	put_number(out, like, sections, word);
+	put_number(out, like, SECTIONS_AT, word);
 	put_number(out, like, like->e_flags, 4);
 	put_number(out, like, is_wide(like) ? EHDR64 : EHDR32, 2);
 	put_number(out, like, 0, 2); /* program headers: size and number */
@@ -53,4 +54,22 @@ void elf_write_header(struct buffer *out, const GElf_Ehdr *like, uint64_t sectio
 	put_number(out, like, is_wide(like) ? SHDR64 : SHDR32, 2);
 	put_number(out, like, count, 2);
 	put_number(out, like, 1, 2); /* the section with the names */
+}
+
+void elf_write_headers(struct buffer *out, const GElf_Ehdr *like, const struct elf_part *parts, size_t count)
+{
+	static const char own[] = "\0.shstrtab", zeros[SECTIONS_AT];
+	size_t names_len = sizeof own, name = sizeof own;
+	for (size_t i = 0; i < count; i++)
+		names_len += strlen(parts[i].name) + 1;
+	write_header(out, like, 2 + count);
+	buffer_append(out, zeros, is_wide(like) ? SECTIONS_AT - EHDR64 : SECTIONS_AT - EHDR32);
+	write_section(out, like, 0, SHT_NULL, 0, 0);
+	write_section(
+	        out, like, 1, SHT_STRTAB, SECTIONS_AT + (2 + count) * (is_wide(like) ? SHDR64 : SHDR32), names_len);
+	for (size_t i = 0; i < count; name += strlen(parts[i++].name) + 1)
+		write_section(out, like, name, SHT_PROGBITS, parts[i].at, parts[i].len);
+	buffer_append(out, own, sizeof own);
+	for (size_t i = 0; i < count; i++)
+		buffer_append(out, parts[i].name, strlen(parts[i].name) + 1);
 }

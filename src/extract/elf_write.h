@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The headers of an ELF file that is put together from sections. Section 0 is none, section 1 has the names. */
+/* What an ELF file begins with that is put together from sections. */
 #ifndef EXTRACT_ELF_WRITE_H
 #define EXTRACT_ELF_WRITE_H
 
@@ -7,13 +7,15 @@
 
 #include "base/buffer.h"
 
-enum { ELF_WRITE_HEADER_MAX = 64, ELF_WRITE_SECTION_MAX = 64 }; /* bytes of the two below */
+enum { ELF_WRITE_MAX = 4096 }; /* bytes for up to 20 sections with names as those of DWARF */
 
-/* Class, byte order, machine and flags are those of `like`. sections: where the
- * section headers begin in the file; count: how many there are. */
-void elf_write_header(struct buffer *out, const GElf_Ehdr *like, uint64_t sections, unsigned count);
-/* name: its offset in section 1. at, len: in the file, in bytes. */
-void elf_write_section(
-        struct buffer *out, const GElf_Ehdr *like, uint64_t name, uint32_t type, uint64_t at, uint64_t len);
+struct elf_part {
+	const char *name;
+	uint64_t at, len; /* in the file, in bytes */
+};
+
+/* Appends the header of the file, those of its sections, and their names, which are in section 1. Class, byte order,
+ * machine and flags are those of `like`. */
+void elf_write_headers(struct buffer *out, const GElf_Ehdr *like, const struct elf_part *parts, size_t count);
 
 #endif

@@ -46,7 +46,6 @@ enum {
 	CHDR32 = 12,
 	ZDEBUG = 12,
 	KIND_ZSTD = 2, /* ELFCOMPRESS_ZSTD, which old headers lack */
-	HEADERS_MAX = 1 << 16,
 };
 
 /* A section of the file, and where it comes to be. */
@@ -159,7 +158,7 @@ static bool has_compressed(Elf *elf)
 	return false;
 }
 
-/* ---- the temporary file: sections, their names, their headers; the file's header at its start ---- */
+/* ---- the temporary file: room for headers, then the sections ---- */
 
 static enum err copy_section(struct image *m, size_t i, struct error *e)
 {
@@ -174,64 +173,36 @@ static enum err copy_section(struct image *m, size_t i, struct error *e)
 	return !err ? ERR_OK : error_set(e, err, "section %s: %s", names[i], inner.text);
 }
 
-/* The names, from m->len on, and the headers after them, at *headers. Section 0 is none, 1 has the names. */
-static void put_sections(const struct image *m, struct buffer *out, uint64_t *headers)
+static enum err write_headers(struct image *m, struct error *e)
 {
-	static const char own[] = "\0.shstrtab";
-	uint64_t name[NAMES];
-	buffer_append(out, own, sizeof own);
-	for (size_t i = 0; i < NAMES; i++) {
-		name[i] = out->len;
-		buffer_append(out, names[i], strlen(names[i]) + 1);
-	}
-	uint64_t len = out->len;
-	*headers = m->len + len;
-	elf_write_section(out, &m->like, 0, SHT_NULL, 0, 0);
-	elf_write_section(out, &m->like, 1, SHT_STRTAB, m->len, len);
+	struct elf_part parts[NAMES];
+	struct buffer out;
+	size_t count = 0;
+	enum err err = ERR_OK;
+	if (!m->wide && m->len > UINT32_MAX)
+		return error_set(e, ERR_CORRUPT, "more debug data than a 32-bit file can have");
 	for (size_t i = 0; i < NAMES; i++)
 		if (m->sections[i].size > 0)
-			elf_write_section(out, &m->like, name[i], SHT_PROGBITS, m->sections[i].at, m->sections[i].size);
-}
-
-static unsigned count_sections(const struct image *m)
-{
-	unsigned count = 2;
-	for (size_t i = 0; i < NAMES; i++)
-		count += m->sections[i].size > 0;
-	return count;
-}
-
-static enum err write_headers(struct image *m, struct buffer *out, struct error *e)
-{
-	uint64_t sections;
-	put_sections(m, out, &sections);
-	if (!m->wide && sections + out->len > UINT32_MAX)
-		return error_set(e, ERR_CORRUPT, "more debug data than a 32-bit file can have");
-	enum err err = out->failed ? ERR_OK : temp_file_write(m->fd, out->data, out->len, e);
-	m->len += out->len;
-	buffer_reset(out);
-	elf_write_header(out, &m->like, sections, count_sections(m));
-	if (err || out->failed)
-		return err ? err : no_memory(e);
-	if (pwrite(m->fd, out->data, out->len, 0) != (ssize_t)out->len)
-		return error_set(e, ERR_IO, "temporary file: %s", strerror(errno));
-	return ERR_OK;
+			parts[count++] = (struct elf_part){names[i], m->sections[i].at, m->sections[i].size};
+	buffer_init(&out, ELF_WRITE_MAX);
+	elf_write_headers(&out, &m->like, parts, count);
+	if (out.failed)
+		err = no_memory(e);
+	else if (pwrite(m->fd, out.data, out.len, 0) != (ssize_t)out.len)
+		err = error_set(e, ERR_IO, "temporary file: %s", strerror(errno));
+	buffer_release(&out);
+	return err;
 }
 
 static enum err write_image(struct image *m, struct error *e)
 {
-	static const uint8_t room[ELF_WRITE_HEADER_MAX];
-	struct buffer out;
+	static const uint8_t room[ELF_WRITE_MAX];
 	enum err err = temp_file_write(m->fd, room, sizeof room, e);
 	m->len = sizeof room;
 	for (size_t i = 0; i < NAMES && !err; i++)
 		if (m->sections[i].size > 0)
 			err = copy_section(m, i, e);
-	buffer_init(&out, HEADERS_MAX);
-	if (!err)
-		err = write_headers(m, &out, e);
-	buffer_release(&out);
-	return err;
+	return err ? err : write_headers(m, e);
 }
 
 /* ---- the mapping ---- */

@@ -139,14 +139,12 @@ static void read_skeleton(struct skeleton *s, const Dwarf_Die *root, Elf *main)
 
 /* ---- a unit as if it had not been split: a page of headers, then its parts, mapped from their files ---- */
 
-enum { IMAGE_PARTS = 5, IMAGE_NAMES_AT = ELF_WRITE_HEADER_MAX };
+enum { IMAGE_PARTS = 5 };
 struct image_part {
-	uint64_t name; /* in image_names */
+	const char *name;
 	const struct section_file *file;
 	struct str bytes;
 };
-static const char image_names[] =
-        "\0.shstrtab\0.debug_info\0.debug_abbrev\0.debug_str\0.debug_str_offsets\0.debug_addr";
 
 /* libelf returns only bytes that lie in the file. */
 static bool lies_in_file(const struct image_part *p)
@@ -167,8 +165,7 @@ static enum err reserve_image(
 	size_t len = page;
 	for (int i = 0; i < IMAGE_PARTS; i++) {
 		if (!lies_in_file(&parts[i]))
-			return error_set(
-			        e, ERR_CORRUPT, "a split unit: %s cannot be read", image_names + parts[i].name);
+			return error_set(e, ERR_CORRUPT, "a split unit: %s cannot be read", parts[i].name);
 		len += window_len(&parts[i]);
 	}
 	if (!wide && len > UINT32_MAX)
@@ -181,51 +178,34 @@ static enum err reserve_image(
 	return mprotect(bytes, page, PROT_READ | PROT_WRITE) == 0 ? ERR_OK : no_memory(e);
 }
 
-/* Maps the parts, and describes them. */
-static bool add_parts(struct split_unit *u, const struct image_part *parts, size_t page, const GElf_Ehdr *like,
-        struct buffer *sections)
+/* Maps the parts, and describes them in the page before. */
+static bool add_parts(struct split_unit *u, const struct image_part *parts, size_t page, const GElf_Ehdr *like)
 {
+	struct elf_part described[IMAGE_PARTS];
+	struct buffer headers;
 	size_t at = page;
-	elf_write_section(sections, like, 0, SHT_NULL, 0, 0);
-	elf_write_section(sections, like, 1, SHT_STRTAB, IMAGE_NAMES_AT, sizeof image_names);
 	for (int i = 0; i < IMAGE_PARTS; i++) {
 		const struct image_part *p = &parts[i];
 		const char *begin = p->bytes.len ? section_file_window(p->file, p->bytes, u->image + at) : u->image;
 		if (!begin)
 			return false;
-		elf_write_section(sections, like, p->name, SHT_PROGBITS, (uint64_t)(begin - u->image), p->bytes.len);
+		described[i] = (struct elf_part){p->name, (uint64_t)(begin - u->image), p->bytes.len};
 		at += window_len(p);
 	}
-	return !sections->failed;
-}
-
-static bool write_page(struct split_unit *u, const GElf_Ehdr *like, const struct buffer *sections)
-{
-	const size_t sections_at = (IMAGE_NAMES_AT + sizeof image_names + 7) / 8 * 8;
-	struct buffer header;
-	buffer_init(&header, ELF_WRITE_HEADER_MAX);
-	elf_write_header(&header, like, sections_at, 2 + IMAGE_PARTS);
-	bool good = !header.failed;
-	if (good) {
-		memcpy(u->image, header.data, header.len);
-		memcpy(u->image + IMAGE_NAMES_AT, image_names, sizeof image_names);
-		memcpy(u->image + sections_at, sections->data, sections->len);
-	}
-	buffer_release(&header);
+	buffer_init(&headers, ELF_WRITE_MAX);
+	elf_write_headers(&headers, like, described, IMAGE_PARTS);
+	bool good = !headers.failed;
+	if (good)
+		memcpy(u->image, headers.data, headers.len);
+	buffer_release(&headers);
 	return good;
 }
 
 static enum err make_image(struct split_unit *u, const struct image_part *parts, const GElf_Ehdr *like, struct error *e)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	struct buffer sections;
 	enum err err = reserve_image(u, parts, page, like->e_ident[EI_CLASS] == ELFCLASS64, e);
-	if (err)
-		return err;
-	buffer_init(&sections, (2 + IMAGE_PARTS) * ELF_WRITE_SECTION_MAX);
-	bool good = add_parts(u, parts, page, like, &sections) && write_page(u, like, &sections);
-	buffer_release(&sections);
-	return good ? ERR_OK : no_memory(e);
+	return err || add_parts(u, parts, page, like) ? err : no_memory(e);
 }
 
 /* The unit of that id. */
@@ -244,9 +224,10 @@ static bool find_unit(struct split_unit *u, uint64_t id)
 static enum err assemble(struct split_unit *u, const struct section_file *file, const struct str parts[SPLIT_PARTS],
         uint64_t id, const struct split_main *main, struct error *e)
 {
-	const struct image_part all[IMAGE_PARTS] = {{11, file, parts[SPLIT_INFO]}, {23, file, parts[SPLIT_ABBREV]},
-	        {37, file, parts[SPLIT_STR]}, {48, file, parts[SPLIT_STR_OFFSETS]},
-	        {67, main->file, u->skeleton.addresses}};
+	const struct image_part all[IMAGE_PARTS] = {{".debug_info", file, parts[SPLIT_INFO]},
+	        {".debug_abbrev", file, parts[SPLIT_ABBREV]}, {".debug_str", file, parts[SPLIT_STR]},
+	        {".debug_str_offsets", file, parts[SPLIT_STR_OFFSETS]},
+	        {".debug_addr", main->file, u->skeleton.addresses}};
 	GElf_Ehdr like;
 	if (!gelf_getehdr(main->elf, &like))
 		return no_memory(e);
