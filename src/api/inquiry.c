@@ -19,7 +19,7 @@ enum { PARTS_LEAST = 4096 };    /* a reply of so many frames is written in two p
 enum { FIRST_PART = 512 };      /* frames */
 enum { AROUND = 80 };           /* bytes of a reply around the names of a frame, a stack or a module, at most */
 
-static void inquiry_resumed(struct exchange *x);
+static void proceed_unless_gone(struct exchange *x);
 
 static const char busy[] = "too many requests are loading symbols or hold too much memory; try again";
 
@@ -35,19 +35,13 @@ static void release_inquiry(struct inquiry *s)
 	exchange_uncharge_body(s->exchange);
 }
 
-/* Of memory that the account would not give. */
-static void say_busy(const struct inquiry *s, struct error *e)
-{
-	if (e->code == ERR_NO_MEMORY && (s->exchange->arena->refused || s->exchange->scratch->refused))
-		error_set(e, ERR_UNAVAILABLE, "%s", busy);
-}
-
 void inquiry_fail(struct inquiry *s, enum err code, unsigned retry_after, const char *text)
 {
 	struct error e;
 	struct exchange *x = s->exchange;
 	error_set(&e, code, "%s", text);
-	say_busy(s, &e);
+	if (code == ERR_NO_MEMORY && (x->arena->refused || x->scratch->refused)) /* the account has no room */
+		error_set(&e, ERR_UNAVAILABLE, "%s", busy);
 	release_inquiry(s);
 	exchange_reply_error(x, &e, retry_after);
 }
@@ -163,7 +157,7 @@ static void wait_done(struct load_wait *wait)
 	if (s->begun)
 		exchange_wake(s->exchange);
 	else
-		exchange_resume(s->exchange, inquiry_resumed);
+		exchange_resume(s->exchange, proceed_unless_gone);
 }
 
 static void drop(struct exchange *x)
@@ -351,17 +345,12 @@ static void proceed(struct inquiry *s)
 
 /* Asks whether the client is still there only if the request has waited or is about to: for other requests, answering
  * costs little more than asking. */
-static void proceed_unless_gone(struct inquiry *s)
+static void proceed_unless_gone(struct exchange *x)
 {
-	if (exchange_gone(s->exchange))
-		fail(s, SYMBOLICATE_GONE);
+	if (exchange_gone(x))
+		fail(x->user, SYMBOLICATE_GONE);
 	else
-		proceed(s);
-}
-
-static void inquiry_resumed(struct exchange *x)
-{
-	proceed_unless_gone(x->user);
+		proceed(x->user);
 }
 
 bool inquiry_asks_for(const struct exchange *x, const char *header)
@@ -413,10 +402,7 @@ void inquiry_start(struct exchange *x, const struct inquiry_kind *kind)
 	if (!err)
 		err = kind->read(s, &e);
 	if (err) {
-		e.code = err;
-		say_busy(s, &e);
-		release_inquiry(s);
-		exchange_reply_error(x, &e, 2);
+		inquiry_fail(s, err, 2, e.text);
 		return;
 	}
 	leave_body(s);
@@ -425,6 +411,9 @@ void inquiry_start(struct exchange *x, const struct inquiry_kind *kind)
 	} else {
 		exchange_turn(x); /* of many frames, collecting takes long */
 		modules_resolve(s->modules, s->wants, s->want_count, s->wait.deadline);
-		(wants_need_load(s->wants, s->want_count) ? proceed_unless_gone : proceed)(s);
+		if (wants_need_load(s->wants, s->want_count))
+			proceed_unless_gone(x);
+		else
+			proceed(s);
 	}
 }

@@ -187,8 +187,16 @@ static void write_known_modules(struct writer *w, const struct inquiry *s)
 	WRITE(w, "]");
 }
 
-static void write_reply(struct writer *w, struct inquiry *s, uint32_t *const *orders, struct str debug)
+struct reply {
+	struct inquiry *inquiry;
+	uint32_t **orders;
+	struct str debug;
+};
+
+static void write_reply(struct writer *w, void *arg)
 {
+	const struct reply *r = arg;
+	struct inquiry *s = r->inquiry;
 	uint32_t frame = 0;
 	if (is_v4(s)) {
 		WRITE(w, "{\"symbolicatedStacks\":");
@@ -203,14 +211,14 @@ static void write_reply(struct writer *w, struct inquiry *s, uint32_t *const *or
 			WRITE(w, "{\"stacks\":");
 			write_stacks(w, s, j, &frame);
 			WRITE(w, ",\"found_modules\":");
-			write_found_modules(w, s, j, orders[j]);
+			write_found_modules(w, s, j, r->orders[j]);
 			WRITE(w, "}");
 		}
 		WRITE(w, "]");
 	}
-	if (debug.len) {
+	if (r->debug.len) {
 		WRITE(w, ",\"debug\":");
-		write_str(w, debug);
+		write_str(w, r->debug);
 	}
 	WRITE(w, "}");
 }
@@ -242,18 +250,6 @@ static uint32_t **order_modules(const struct inquiry *s)
 	return orders;
 }
 
-struct reply {
-	struct inquiry *inquiry;
-	uint32_t **orders;
-	struct str debug;
-};
-
-static void write_all(struct writer *w, void *arg)
-{
-	const struct reply *r = arg;
-	write_reply(w, r->inquiry, r->orders, r->debug);
-}
-
 static void reply(struct inquiry *s)
 {
 	char *text = s->debug ? inquiry_debug(s) : NULL;
@@ -261,7 +257,7 @@ static void reply(struct inquiry *s)
 	if (!r.orders || (s->debug && !text))
 		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	else
-		inquiry_reply(s, "application/json", s->symbols.size, write_all, &r);
+		inquiry_reply(s, "application/json", s->symbols.size, write_reply, &r);
 	free(text);
 }
 

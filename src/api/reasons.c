@@ -9,29 +9,24 @@
 #include "api/writer.h"
 #include "base/utf8.h"
 
-/* The store says how many parts of the set are missing. */
-static uint64_t missing_parts(const struct module_want *want)
-{
-	return want->kind == WANT_SYMBFILE && want->state == WANT_FOUND ? atomic_load(&want->module->damaged) : 0;
-}
-
 struct inquiry_reason inquiry_module_reason(const struct module_want *want)
 {
 	struct inquiry_reason r = {.reason = REASON_NO_ID};
 	if (!want)
 		return r;
-	uint64_t missing = missing_parts(want);
+	bool found = want->state == WANT_FOUND;
+	/* the store says how many parts of the set are missing */
+	uint64_t missing = found && want->kind == WANT_SYMBFILE ? atomic_load(&want->module->damaged) : 0;
 	if (missing) {
 		r.reason = REASON_PARTS_MISSING;
 		snprintf(
 		        r.detail, sizeof r.detail, "%llu parts of the upload are missing", (unsigned long long)missing);
-	} else if (want->state == WANT_FOUND) {
+	} else if (found) {
 		r.reason = want->module->map->code_count ? REASON_NONE : REASON_STRIPPED;
-	} else if (want->failure == FAILURE_CORRUPT || want->failure == FAILURE_TOO_LARGE) {
-		r.reason = want->failure == FAILURE_CORRUPT ? REASON_CORRUPT : REASON_TOO_LARGE;
-		memcpy(r.detail, want->why, sizeof r.detail);
 	} else {
-		r.reason = REASON_NOT_FOUND;
+		r.reason = want->failure == FAILURE_CORRUPT     ? REASON_CORRUPT
+		           : want->failure == FAILURE_TOO_LARGE ? REASON_TOO_LARGE
+		                                                : REASON_NOT_FOUND;
 		memcpy(r.detail, want->why, sizeof r.detail);
 	}
 	return r;

@@ -4,7 +4,6 @@
 #include "api/services.h"
 
 #include "base/account.h"
-#include "base/process.h"
 #include "keys/auth.h"
 #include "symfiles/code_notes.h"
 

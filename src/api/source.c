@@ -18,6 +18,10 @@
 #include "api/services.h"
 
 struct source_request {
+	struct request_module module;
+	struct request_frame frame;
+	struct request_stack stack;
+	struct request_job job;
 	struct str file;
 	struct build_id id;
 	struct buffer reply;
@@ -29,18 +33,13 @@ struct source_request {
 static enum err read_object(struct inquiry *s, struct source_request *r, const json_t *object, struct error *e)
 {
 	struct arena *arena = s->exchange->arena;
-	struct request_module *module = arena_calloc(arena, 1, sizeof *module);
-	struct request_frame *frame = arena_calloc(arena, 1, sizeof *frame);
-	struct request_stack *stack = arena_calloc(arena, 1, sizeof *stack);
-	struct request_job *job = arena_calloc(arena, 1, sizeof *job);
+	struct request_module *module = &r->module;
 	struct str code_id = asm_keep(arena, object, "codeId");
 	uint64_t offset;
 	enum err err = json_is_object(object) ? asm_number(object, "moduleOffset", &offset, e)
 	                                      : error_set(e, ERR_BAD_REQUEST, "the request is not a JSON object");
 	if (err)
 		return err;
-	if (!module || !frame || !stack || !job)
-		return no_memory(e);
 	module->name = asm_keep(arena, object, "debugName");
 	module->id = asm_keep(arena, object, "debugId");
 	module->build_id = code_id;
@@ -49,10 +48,10 @@ static enum err read_object(struct inquiry *s, struct source_request *r, const j
 		return error_set(e, ERR_BAD_REQUEST, "debugName, debugId or file is missing");
 	if (!build_id_parse(&r->id, code_id.len > 0 ? code_id : module->id))
 		r->id.len = 0;
-	*frame = (struct request_frame){offset, 0, OFFSET_ADDRESS};
-	*stack = (struct request_stack){frame, 1};
-	*job = (struct request_job){.modules = module, .stacks = stack, .module_count = 1, .stack_count = 1};
-	s->request = (struct request){job, 1, 1, 1};
+	r->frame = (struct request_frame){offset, 0, OFFSET_ADDRESS};
+	r->stack = (struct request_stack){&r->frame, 1};
+	r->job = (struct request_job){.modules = module, .stacks = &r->stack, .module_count = 1, .stack_count = 1};
+	s->request = (struct request){&r->job, 1, 1, 1};
 	return ERR_OK;
 }
 

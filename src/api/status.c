@@ -90,7 +90,7 @@ static struct {
 	pthread_cond_t wanted;
 	struct exchange *waiting; /* linked by x->user */
 	unsigned waiting_count;
-	bool runs, stopping;
+	bool runs;
 	int64_t asking_since; /* 0: no check is running */
 	int64_t known_until;  /* time of the result; 0: there is none */
 	struct diagnosis result;
@@ -180,7 +180,7 @@ static void probe_sym_store(struct diagnosis *found)
 static void *beat(void *arg)
 {
 	pthread_mutex_lock(&heart.lock);
-	while (!heart.stopping) {
+	while (heart.runs) {
 		struct diagnosis found = {0};
 		if (!heart.waiting) {
 			pthread_cond_wait(&heart.wanted, &heart.lock);
@@ -203,14 +203,14 @@ static void *beat(void *arg)
 
 enum err status_start(struct error *e)
 {
-	int failed = pthread_create(&heart.thread, NULL, beat, NULL);
-	if (failed)
-		return error_set(e, ERR_IO, "thread: %s", strerror(failed));
-	pthread_setname_np(heart.thread, "heartbeat");
-	pthread_mutex_lock(&heart.lock);
 	heart.runs = true;
-	pthread_mutex_unlock(&heart.lock);
-	return ERR_OK;
+	int failed = pthread_create(&heart.thread, NULL, beat, NULL);
+	if (!failed) {
+		pthread_setname_np(heart.thread, "heartbeat");
+		return ERR_OK;
+	}
+	heart.runs = false;
+	return error_set(e, ERR_IO, "thread: %s", strerror(failed));
 }
 
 void status_stop(void)
@@ -218,7 +218,6 @@ void status_stop(void)
 	pthread_mutex_lock(&heart.lock);
 	bool runs = heart.runs;
 	heart.runs = false;
-	heart.stopping = true;
 	pthread_cond_signal(&heart.wanted);
 	pthread_mutex_unlock(&heart.lock);
 	if (runs)

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-/* Start it after the services, whose backends it asks. */
+/* Start it after the services, whose backends it asks, and before the front. */
 enum err status_start(struct error *e);
 /* Stop it after the front and before the services. */
 void status_stop(void);

@@ -10,9 +10,15 @@
 
 static atomic_uint busy;
 
-static struct store_client *take(const struct exchange *x, struct symbfile_store *store, struct error *e)
+/* none: what a server without the store says. */
+static struct store_client *take(
+        const struct exchange *x, struct symbfile_store *store, const char *none, struct error *e)
 {
 	struct store_client *c = NULL;
+	if (!store) {
+		error_set(e, ERR_NOT_FOUND, "%s", none);
+		return NULL;
+	}
 	permit_give();
 	if (atomic_fetch_add(&busy, 1) >= x->config->upload_parallel)
 		error_set(e, ERR_BUSY, "too many uploads at a time; try again");
@@ -25,20 +31,14 @@ static struct store_client *take(const struct exchange *x, struct symbfile_store
 
 struct store_client *store_permit_take(const struct exchange *x, struct error *e)
 {
-	struct symbfile_store *store = modules_store(services_modules());
-	if (store)
-		return take(x, store, e);
-	error_set(e, ERR_NOT_FOUND, "this server keeps no symbfiles (symbfile_store is not set)");
-	return NULL;
+	return take(
+	        x, modules_store(services_modules()), "this server keeps no symbfiles (symbfile_store is not set)", e);
 }
 
 struct store_client *store_permit_take_sym(const struct exchange *x, struct error *e)
 {
-	struct symbfile_store *store = symfiles_store(services_symfiles());
-	if (store)
-		return take(x, store, e);
-	error_set(e, ERR_NOT_FOUND, "this server takes no symbol files (sym_store is not set)");
-	return NULL;
+	return take(
+	        x, symfiles_store(services_symfiles()), "this server takes no symbol files (sym_store is not set)", e);
 }
 
 void store_permit_give(struct store_client *c)

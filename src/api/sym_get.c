@@ -102,19 +102,11 @@ static void add_extra(struct sending *s, const char *format, ...)
 	va_end(args);
 }
 
-static bool not_modified(struct sending *s)
+/* Nothing of the file is sent. */
+static bool reply_without(struct sending *s, int status, const char *type, const char *body)
 {
 	s->ended = true;
-	exchange_reply_text(s->x, 304, "text/plain", s->extra, str_from(""));
-	return false;
-}
-
-static bool refuse_range(struct sending *s)
-{
-	static const char body[] = "{\"error\":\"the file ends before this range\",\"title\":\"Range Not "
-	                           "Satisfiable\",\"status\":416}";
-	s->ended = true;
-	exchange_reply_text(s->x, 416, "application/json", s->extra, str_from(body));
+	exchange_reply_text(s->x, status, type, s->extra, str_from(body));
 	return false;
 }
 
@@ -151,12 +143,14 @@ static bool begin_reply(struct sending *s)
 	if (!unpacks && *s->head.etag)
 		add_extra(s, "ETag: %s\r\n", s->head.etag);
 	if (!unpacks && names_etag(exchange_param(s->x, "HTTP_IF_NONE_MATCH"), s->head.etag))
-		return not_modified(s);
+		return reply_without(s, 304, "text/plain", "");
 	s->left = EXCHANGE_UNSIZED;
 	if (sized)
 		choose_range(s, &status);
 	if (status == 416)
-		return refuse_range(s);
+		return reply_without(s, 416, "application/json",
+		        "{\"error\":\"the file ends before this range\",\"title\":\"Range Not "
+		        "Satisfiable\",\"status\":416}");
 	if (sized)
 		add_extra(s, "Accept-Ranges: bytes\r\n");
 	if (!unpacks && (s->packing == PACKING_GZIP || s->packing == PACKING_ZSTD))

@@ -2,8 +2,6 @@
 /* PUT /api/sym/NAME/ID/FILE.sym: one symbol file, checked while it arrives and kept compressed in sym_store. */
 #include <config.h>
 
-#include "api/sym_put.h"
-
 #include <string.h>
 
 #include "api/router.h"

@@ -12,13 +12,10 @@
 #include "api/multipart.h"
 #include "api/router.h"
 #include "api/store_permit.h"
-#include "api/sym_put.h"
 #include "api/upload.h"
 #include "base/files.h"
 #include "base/json_text.h"
-#include "base/log.h"
 #include "base/utf8.h"
-#include "api/services.h"
 #include "symfiles/put.h"
 #include "symfiles/zip.h"
 

@@ -64,24 +64,17 @@ static json_t *have_json(const struct symbfile_set *s)
 /* The same. */
 static json_t *kind_json(const struct symbfile_set *s)
 {
-	json_t *object = json_pack("{s:I, s:o}", "parts", (json_int_t)(s ? s->parts : 0), "have", have_json(s));
-	if (!s || (object && json_object_set_new(object, "set", json_string(s->name)) == 0))
-		return object;
-	json_decref(object);
-	return NULL;
+	return json_pack("{s:I, s:o, s:s*}", "parts", (json_int_t)(s ? s->parts : 0), "have", have_json(s), "set",
+	        s ? s->name : NULL);
 }
 
 /* The same: a set with its manifest. */
 static json_t *set_json(const struct symbfile_sets *sets, const struct symbfile_set *s)
 {
-	json_t *object = json_pack("{s:s, s:s, s:I, s:o, s:b, s:b}", "kind", symbfile_kind_names[s->kind], "set",
-	        s->name, "parts", (json_int_t)s->parts, "have", have_json(s), "complete", s->complete, "answers",
-	        s->answers);
+	json_t *object = json_pack("{s:s, s:s, s:I, s:o, s:b, s:b, s:s*, s:s*}", "kind", symbfile_kind_names[s->kind],
+	        "set", s->name, "parts", (json_int_t)s->parts, "have", have_json(s), "complete", s->complete, "answers",
+	        s->answers, "why", s->answers ? symbfile_set_reason(sets, s) : NULL, "version", s->old ? "1.0" : NULL);
 	bool ok = object;
-	if (ok && s->answers)
-		ok = json_object_set_new(object, "why", json_string(symbfile_set_reason(sets, s))) == 0;
-	if (ok && s->old)
-		ok = json_object_set_new(object, "version", json_string("1.0")) == 0;
 	if (ok && s->complete && !s->old)
 		ok = manifest_show(&s->manifest, object);
 	if (ok)
@@ -103,12 +96,10 @@ static bool add_sets(json_t *body, const struct symbfile_sets *sets)
 static bool add_claims(json_t *body, const struct uploads *u)
 {
 	char hex[FILE_ID_HEX + 1], base[24];
+	if (!u->claims.count)
+		return true;
 	json_t *all = json_array();
 	bool ok = true;
-	if (!u->claims.count) {
-		json_decref(all);
-		return true;
-	}
 	for (unsigned i = 0; i < u->claims.count && ok; i++) {
 		file_id_hex(hex, &u->claims.items[i].id);
 		ok = json_array_append_new(all, json_string(hex)) == 0;
@@ -377,13 +368,12 @@ static bool add_to_list(void *arg, const struct catalog_set *s, const struct man
 	char hex[FILE_ID_HEX + 1], time[TIME_TEXT];
 	file_id_hex(hex, &s->id);
 	manifest_time(time, s->time);
-	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "file_id", hex, "kind", symbfile_kind_names[s->kind],
-	        "set", s->name, "size", (json_int_t)s->size, "time", time);
+	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s, s:s*}", "file_id", hex, "kind",
+	        symbfile_kind_names[s->kind], "set", s->name, "size", (json_int_t)s->size, "time", time, "version",
+	        s->old && !m ? "1.0" : NULL);
 	bool ok = object;
 	if (ok && m)
 		ok = manifest_show(m, object);
-	else if (ok && s->old)
-		ok = json_object_set_new(object, "version", json_string("1.0")) == 0;
 	if (ok && !s->old)
 		ok = json_object_set_new(object, "complete", json_boolean(s->complete)) == 0;
 	if (ok)

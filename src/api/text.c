@@ -13,7 +13,6 @@
 #include "api/writer.h"
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/utf8.h"
 #include "text/around.h"
 #include "text/known_name.h"
 #include "text/reader.h"

@@ -10,6 +10,7 @@
 #include "api/store_permit.h"
 #include "api/upload.h"
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "keys/auth.h"
@@ -97,10 +98,8 @@ static enum err read_executable(const struct exchange *x, struct manifest *m, st
 		        LOAD_SEGMENTS_MAX);
 	if (!base || !*base)
 		return ERR_OK;
-	size_t digits = strncmp(base, "0x", 2) == 0 ? strlen(base + 2) : 0;
-	if (!digits || digits > 16 || strspn(base + 2, "0123456789abcdefABCDEF") != digits)
+	if (strncmp(base, "0x", 2) != 0 || !hex_read_number(str_from(base + 2), &m->image_base))
 		return error_set(e, ERR_BAD_REQUEST, "ImageBase is not 0x and up to 16 hex digits");
-	m->image_base = strtoull(base, NULL, 16);
 	return ERR_OK;
 }
 
