@@ -235,40 +235,22 @@ static void append_instructions(
 	asm_names_release(&names);
 }
 
-static void reply(struct exchange *x, struct buffer *body)
+static void print_instructions(
+        struct buffer *b, struct exchange *x, const struct asm_request *q, const struct asm_reply *r, uint64_t size)
 {
-	struct error e;
-	if (!body->failed)
-		exchange_reply_text(
-		        x, 200, "application/json", NULL, (struct str){(const char *)body->data, body->len});
-	else
-		exchange_reply_error(x, (no_memory(&e), &e), 1);
-}
-
-static void reply_instructions(
-        struct exchange *x, const struct asm_request *q, const struct asm_reply *r, uint64_t size)
-{
-	struct buffer body;
-	buffer_init(&body, REPLY_MAX);
 	buffer_printf(
-	        &body, "{\"startAddress\":\"%#" PRIx64 "\",\"size\":\"%#" PRIx64 "\",\"arch\":", q->range.start, size);
-	buffer_append_json(&body, str_from(r->arch));
-	buffer_printf(&body, ",\"syntax\":[\"%s\"],\"instructions\":[", r->arch[0] == 'a' ? "ARM" : "Intel");
-	append_instructions(&body, x, q, r);
-	buffer_append(&body, "]}", 2);
-	reply(x, &body);
-	buffer_release(&body);
+	        b, "{\"startAddress\":\"%#" PRIx64 "\",\"size\":\"%#" PRIx64 "\",\"arch\":", q->range.start, size);
+	buffer_append_json(b, str_from(r->arch));
+	buffer_printf(b, ",\"syntax\":[\"%s\"],\"instructions\":[", r->arch[0] == 'a' ? "ARM" : "Intel");
+	append_instructions(b, x, q, r);
+	buffer_append(b, "]}", 2);
 }
 
-static void reply_failure(struct exchange *x, const struct error *e)
+static void print_failure(struct buffer *b, const struct error *e)
 {
-	struct buffer body;
-	buffer_init(&body, REQUEST_MAX);
-	buffer_append_str(&body, str_from("{\"error\":"));
-	buffer_append_json(&body, str_from(e->text));
-	buffer_append(&body, "}", 1);
-	reply(x, &body);
-	buffer_release(&body);
+	buffer_append_str(b, str_from("{\"error\":"));
+	buffer_append_json(b, str_from(e->text));
+	buffer_append(b, "}", 1);
 }
 
 void asm_handle(struct exchange *x)
@@ -276,6 +258,7 @@ void asm_handle(struct exchange *x)
 	struct asm_request q = {.range = {0}};
 	struct asm_reply r = {.arch = ""};
 	const struct code_sink sink = {begin, add_instruction, &r};
+	struct buffer body;
 	struct error e;
 	uint64_t size = 0;
 	enum err err = read_request(x, &q, &e);
@@ -286,10 +269,16 @@ void asm_handle(struct exchange *x)
 	buffer_init(&r.instructions, REPLY_MAX - REQUEST_MAX);
 	if (!err)
 		err = elf_code_get(services_code(), &q.question, &q.range, &sink, &size, &e);
+	buffer_init(&body, REPLY_MAX);
 	if (err)
-		reply_failure(x, &e);
+		print_failure(&body, &e);
 	else
-		reply_instructions(x, &q, &r, size);
+		print_instructions(&body, x, &q, &r, size);
+	if (!body.failed)
+		exchange_reply_text(x, 200, "application/json", NULL, (struct str){(const char *)body.data, body.len});
+	else
+		exchange_reply_error(x, (no_memory(&e), &e), 1);
+	buffer_release(&body);
 	buffer_release(&r.instructions);
 	free(r.targets);
 	free(r.ends);

@@ -38,19 +38,13 @@ static struct {
 	bool runs;
 } sharing = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void share(void)
-{
-	missing_share(symfiles_missing(services_symfiles()), modules_memcached(services_modules()), time(NULL));
-}
-
+/* Only missing_stop waits for the lock, which waits for the end in any case. */
 static void *share_main(void *arg)
 {
 	pthread_mutex_lock(&sharing.lock);
 	while (sharing.runs) {
 		clock_wait(&sharing.stop, &sharing.lock, clock_now() + SHARE_PERIOD * SECOND);
-		pthread_mutex_unlock(&sharing.lock);
-		share();
-		pthread_mutex_lock(&sharing.lock);
+		missing_share(symfiles_missing(services_symfiles()), modules_memcached(services_modules()), time(NULL));
 	}
 	pthread_mutex_unlock(&sharing.lock);
 	return arg;

@@ -244,11 +244,11 @@ void sym_zip_handle(struct exchange *x)
 	if (!err && !text)
 		err = no_memory(&e);
 	json_decref(u.ignored);
-	if (!err)
+	if (!err) {
 		exchange_reply_text(x, 201, "application/json", NULL, str_from(text));
-	else
+	} else {
 		metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
-	if (err)
 		exchange_reply_error(x, &e, 2);
+	}
 	free(text);
 }
