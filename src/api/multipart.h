@@ -3,7 +3,6 @@
 #ifndef API_MULTIPART_H
 #define API_MULTIPART_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"

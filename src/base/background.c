@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
 #include <config.h>
 
 #include "base/background.h"
@@ -13,7 +12,6 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -57,7 +55,7 @@ static int nice_value;
 /* On Linux this is the thread's, not the process's. */
 static void lower_priority(void)
 {
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), nice_value);
+	setpriority(PRIO_PROCESS, (id_t)gettid(), nice_value);
 }
 
 static void *go_and_return(void *arg)
@@ -94,7 +92,7 @@ void background_enter(bool helps)
 	if (!begun)
 		return;
 	lower_priority();
-	self = (struct background){.thread = (pid_t)syscall(SYS_gettid), .stat = -1, .helps = helps};
+	self = (struct background){.thread = gettid(), .stat = -1, .helps = helps};
 	if (!returns || pthread_getcpuclockid(pthread_self(), &self.clock) != 0)
 		return;
 	self.stat = open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC);

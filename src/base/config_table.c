@@ -3,8 +3,6 @@
 
 #include "base/config_table.h"
 
-#include <string.h>
-
 #include "base/clock.h"
 
 #define K ((uint64_t)1 << 10)

@@ -3,7 +3,6 @@
 
 #include "base/crash.h"
 
-#include <errno.h>
 #include <execinfo.h>
 #include <signal.h>
 #include <stdatomic.h>

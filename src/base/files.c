@@ -3,13 +3,11 @@
 
 #include "base/files.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum err folder_check(const char *path, const char *what, struct error *e)
 {

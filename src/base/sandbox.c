@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <seccomp.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/account.h"
-#include "base/metrics.h"
 
 enum {
 	SHARDS = 64,

@@ -5,7 +5,6 @@
 #define CACHE_MC_CONNECTION_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

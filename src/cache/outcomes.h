@@ -4,7 +4,6 @@
 #ifndef CACHE_OUTCOMES_H
 #define CACHE_OUTCOMES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/config.h"

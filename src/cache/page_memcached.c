@@ -10,7 +10,6 @@
 #include "cache/page_memcached.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"

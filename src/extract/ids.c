@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hex.h"
 #include "extract/elf_file.h"
 
 enum {

@@ -4,7 +4,6 @@
 #define EXTRACT_IDS_H
 
 #include <libelf.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"

@@ -4,7 +4,6 @@
 #include "extract/line_table.h"
 
 #include <dwarf.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/array.h"

@@ -5,7 +5,6 @@
 
 #include <dwarf.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "extract/loose_lines.h"

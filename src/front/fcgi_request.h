@@ -4,8 +4,6 @@
 #define FRONT_FCGI_REQUEST_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 

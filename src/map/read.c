@@ -4,7 +4,6 @@
 #include "map/read.h"
 
 #include <stdlib.h>
-#include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif

@@ -20,12 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <curl/curl.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "objects/place_clock.h"
 
 enum {

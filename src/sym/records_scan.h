@@ -3,7 +3,6 @@
 #ifndef SYM_RECORDS_SCAN_H
 #define SYM_RECORDS_SCAN_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* A line record, or the four numbers with which an INLINE begins. */

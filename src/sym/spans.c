@@ -15,7 +15,6 @@
 #include "sym/spans.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/array.h"
 #include "base/background.h"

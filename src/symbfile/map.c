@@ -15,7 +15,6 @@
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "base/varint.h"
-#include "map/value.h"
 #include "symbfile/records.h"
 
 enum {

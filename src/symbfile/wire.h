@@ -3,7 +3,6 @@
 #ifndef SYMBFILE_WIRE_H
 #define SYMBFILE_WIRE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,11 +3,9 @@
 
 #include "symbtool/debuginfod.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <elfutils/debuginfod.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

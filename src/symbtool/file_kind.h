@@ -3,8 +3,6 @@
 #ifndef SYMBTOOL_FILE_KIND_H
 #define SYMBTOOL_FILE_KIND_H
 
-#include <stdbool.h>
-
 #include "base/error.h"
 
 /* What a verb takes. Whoever takes Breakpad's symbol files or symbfiles also takes them packed by gzip or zstd. */

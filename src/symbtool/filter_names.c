@@ -3,7 +3,6 @@
 
 #include "symbtool/filter_names.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -4,13 +4,10 @@
 #include "symbtool/server.h"
 
 #include <curl/curl.h>
-#include <errno.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/process.h"

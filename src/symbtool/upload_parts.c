@@ -3,13 +3,11 @@
 
 #include "symbtool/upload_parts.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/gzip.h"
 

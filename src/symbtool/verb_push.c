@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "extract/ids.h"
 #include "symbtool/api_key.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"

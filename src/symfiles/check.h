@@ -3,7 +3,6 @@
 #ifndef SYMFILES_CHECK_H
 #define SYMFILES_CHECK_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "objects/bucket.h"
 #include "symfiles/code_ids.h"
 
 enum { WAITING_MAX = 64, WORD = CHECK_WORD };

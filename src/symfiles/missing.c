@@ -6,7 +6,6 @@
 #include "symfiles/missing.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
