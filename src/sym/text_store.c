@@ -192,16 +192,13 @@ static bool add_block(struct text_store *s, uint8_t *raw)
 	return true;
 }
 
-static bool begin_block(struct text_store *s)
-{
-	uint8_t *raw = take_block(s);
-	return raw && add_block(s, raw);
-}
-
 uint8_t *text_store_space(struct text_store *s, size_t *room)
 {
-	if ((!s->block_count || s->fill == BLOCK_SIZE) && !begin_block(s))
-		return NULL;
+	if (!s->block_count || s->fill == BLOCK_SIZE) {
+		uint8_t *raw = take_block(s);
+		if (!raw || !add_block(s, raw))
+			return NULL;
+	}
 	*room = BLOCK_SIZE - s->fill;
 	return s->blocks[s->block_count - 1].raw + s->fill;
 }
@@ -340,7 +337,7 @@ static bool came_as_gzip(const struct text_store *s, uint64_t block)
 	return packed_text_has(s->packed_text, block / PACKED_STRETCH_BLOCKS);
 }
 
-static bool take_bytes(struct text_store *s, size_t n, bool needed)
+bool text_store_commit(struct text_store *s, size_t n, bool needed)
 {
 	s->fill += (uint32_t)n;
 	if (s->fill < BLOCK_SIZE)
@@ -357,16 +354,11 @@ static bool take_bytes(struct text_store *s, size_t n, bool needed)
 	return true;
 }
 
-bool text_store_commit(struct text_store *s, size_t n, bool needed)
-{
-	return take_bytes(s, n, needed);
-}
-
 bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool needed)
 {
 	s->helps = true;
 	add_bytes(s, BLOCK_SIZE);
-	return add_block(s, block) && take_bytes(s, n, needed);
+	return add_block(s, block) && text_store_commit(s, n, needed);
 }
 
 bool text_store_end(struct text_store *s)
