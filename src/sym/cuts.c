@@ -51,12 +51,6 @@ static bool add_events(struct cut_finder *f, const struct symindex_symbol *s, ui
 	       (add_event(f, s, start) && add_event(f, s, end));
 }
 
-static int address_order(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
 static bool find_events(struct cut_finder *f, const struct symtext *text, const struct symindex_symbol *s)
 {
 	struct symrecords *r = &f->records;
@@ -75,7 +69,7 @@ static bool find_events(struct cut_finder *f, const struct symtext *text, const 
 			return false;
 	}
 	if (f->event_count)
-		qsort(f->events, f->event_count, sizeof *f->events, address_order);
+		qsort(f->events, f->event_count, sizeof *f->events, search_order);
 	return true;
 }
 

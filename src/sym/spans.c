@@ -306,12 +306,6 @@ static bool sweep_group(struct symbol_sweep *w, uint32_t first, uint32_t end)
 	return push_group(w, first, end, funcs);
 }
 
-static int symbol_order(const void *a, const void *b)
-{
-	const struct symspan_interrupted *x = a, *y = b;
-	return (x->symbol > y->symbol) - (x->symbol < y->symbol);
-}
-
 static bool sweep_symbols(struct symbol_sweep *w)
 {
 	const struct symindex_symbol *all = w->x->symbols;
@@ -327,7 +321,7 @@ static bool sweep_symbols(struct symbol_sweep *w)
 		if (!pop_symbol(w))
 			return false;
 	if (w->out->interrupted_count)
-		qsort(w->out->interrupted, w->out->interrupted_count, sizeof *w->out->interrupted, symbol_order);
+		qsort(w->out->interrupted, w->out->interrupted_count, sizeof *w->out->interrupted, search_order);
 	return true;
 }
 
