@@ -325,13 +325,8 @@ static bool sweep_symbols(struct symbol_sweep *w)
 	return true;
 }
 
-struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text)
-{
-	return symspans_new_within(x, text, nearest, page_text, NULL, NULL, NULL);
-}
-
-struct symspans *symspans_new_within(const struct symindex *x, const struct symtext *text, bool nearest,
-        uint32_t page_text, const struct known_cuts *known, bool (*grow)(void *arg, uint64_t bytes), void *arg)
+struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text,
+        const struct known_cuts *known, bool (*grow)(void *arg, uint64_t bytes), void *arg)
 {
 	struct symbol_sweep w = {.x = x,
 	        .text = text,

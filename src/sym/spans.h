@@ -38,12 +38,11 @@ struct symspans {
 
 /* Makes the spans of a finished index. Of the text it reads only functions that share their address with others and, in
  * parts, large ones. page_text: bytes of text per page; pass 0 except in tests, since the bytes of pages depend on it.
- * NULL if out of memory, or if the text is not available. Time and memory are linear in the text. */
-struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text);
-/* The same. known: cuts of large FUNCs, or NULL. grow is told how many bytes it will hold before it touches them, and
- * stops it by false. */
-struct symspans *symspans_new_within(const struct symindex *x, const struct symtext *text, bool nearest,
-        uint32_t page_text, const struct known_cuts *known, bool (*grow)(void *arg, uint64_t bytes), void *arg);
+ * known: cuts of large FUNCs, or NULL. grow, unless NULL, is told how many bytes it will hold before it touches them,
+ * and stops it by false. NULL if out of memory, or if the text is not available. Time and memory are linear in the
+ * text. */
+struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text,
+        const struct known_cuts *known, bool (*grow)(void *arg, uint64_t bytes), void *arg);
 void symspans_free(struct symspans *s); /* NULL is fine */
 /* How many spans a FUNC has; a few count as one. */
 uint64_t symspans_of(const struct symspans *s, uint32_t symbol);

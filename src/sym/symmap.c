@@ -233,7 +233,7 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	struct growth growth = {.map = m};
 	struct text_store_reader *reader = text_store_reader_new(m->store);
 	if (reader)
-		m->spans = symspans_new_within(m->index, text_store_reader_text(reader), m->options.nearest, 0, m->cuts,
+		m->spans = symspans_new(m->index, text_store_reader_text(reader), m->options.nearest, 0, m->cuts,
 		        charge_spans, &growth);
 	text_store_reader_free(reader);
 	known_cuts_free(m->cuts);

@@ -153,7 +153,7 @@ static double build(struct work *w, unsigned threads, double *index, double *spa
 	int64_t since = clock_now();
 	struct symindex *x = make_index(w);
 	*index = lap(&since);
-	struct symspans *s = symspans_new(x, &w->text, false, 0);
+	struct symspans *s = symspans_new(x, &w->text, false, 0, NULL, NULL, NULL);
 	if (!s)
 		die("no memory");
 	*spans = lap(&since);

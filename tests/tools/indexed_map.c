@@ -172,7 +172,7 @@ struct offmap *indexed_map(struct str text, struct str id, const struct indexed_
 		return NULL;
 	make_blocks(&blocks, text, how->block ? how->block : text.len);
 	struct symtext source = {get_from_blocks, &blocks};
-	struct symspans *s = checked(symspans_new(x, &source, how->nearest, how->page_text));
+	struct symspans *s = checked(symspans_new(x, &source, how->nearest, how->page_text, NULL, NULL, NULL));
 	struct offmap *map =
 	        how->threads || how->shuffle ? make_all(x, s, &source, how) : checked(sympages_all(x, s, &source));
 	symspans_free(s);

@@ -205,7 +205,7 @@ static bool index_sym(void *arg)
 	if (!b->err)
 		b->err = symindex_finish(x, &e);
 	if (!b->err)
-		s = symspans_new(x, &text, false, 0);
+		s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
 	index_bytes = s ? symindex_bytes(x) + symspans_bytes(s) : 0;
 	if (s)
 		m = sympages_all(x, s, &text);

@@ -647,7 +647,7 @@ static void test_a_large_function_is_read_once(void **state)
 	struct counted c = {t.data, 0};
 	struct symtext text = {get_counted, &c};
 	struct symindex *x = index_of(text_str(&t), SIZE_MAX);
-	struct symspans *s = symspans_new(x, &text, false, 0);
+	struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
 	assert_non_null(s);
 	struct sympages *m = sympages_new(x, s, &text);
 	assert_non_null(m);
@@ -680,7 +680,7 @@ static void test_a_large_function_that_others_interrupt_is_read_once(void **stat
 	struct counted c = {t.data, 0};
 	struct symtext text = {get_counted, &c};
 	struct symindex *x = index_of(text_str(&t), SIZE_MAX);
-	struct symspans *s = symspans_new(x, &text, false, 0);
+	struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
 	assert_non_null(s);
 	assert_true(symspans_of(s, 0) == INNER + 1 && symspans_of(s, 1) == 1);
 	struct sympages *m = sympages_new(x, s, &text);
@@ -746,7 +746,7 @@ static void test_memory_of_pages(void **state)
 		struct symtext text = symtext_whole(t.data);
 		uint64_t bound = sympages_page_bytes_max(x) + (8 << 20);
 		alloc_watch();
-		struct symspans *s = symspans_new(x, &text, false, 0);
+		struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
 		struct alloc_use spans = alloc_watched();
 		assert_non_null(s);
 		alloc_watch();
@@ -814,7 +814,7 @@ static void check_counted(const struct buffer *t, uint64_t most, uint64_t last)
 	enum { UNCOUNTED = 64 << 10 }; /* an eighth, too: what malloc adds is guessed */
 	struct symindex *x = index_of(text_str(t), SIZE_MAX);
 	struct symtext text = symtext_whole(t->data);
-	struct symspans *s = symspans_new(x, &text, false, 0);
+	struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
 	assert_non_null(s);
 	assert_in_range(s->page_count, 20, UINT32_MAX);
 	alloc_watch();
@@ -878,7 +878,7 @@ static bool try_all(void *arg)
 	if (!err)
 		err = symindex_finish(x, &e);
 	if (!err)
-		s = symspans_new(x, &text, a->nearest, 0);
+		s = symspans_new(x, &text, a->nearest, 0, NULL, NULL, NULL);
 	if (s)
 		m = sympages_all(x, s, &text);
 	symspans_free(s);
@@ -947,7 +947,7 @@ static void test_a_page_after_one_that_lacked_memory(void **state)
 	text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\nFUNC 1000 30 0 outer\n1000 10 1 0\n1010 20 2 0\n"
 	             "FUNC 1018 8 0 inner\n1018 8 7 0\n");
 	struct backwards b = {.index = index_of(text_str(&t), t.len), .text = symtext_whole(t.data)};
-	b.spans = symspans_new(b.index, &b.text, false, 1);
+	b.spans = symspans_new(b.index, &b.text, false, 1, NULL, NULL, NULL);
 	b.want = sympages_all(b.index, b.spans, &b.text);
 	assert_int_equal(b.want->code_count, 4);
 	fail_each_allocation(make_backwards, &b);
@@ -983,7 +983,7 @@ static void test_text_gone(void **state)
 	for (bool made = false; !made; reads++) {
 		struct gone g = {t.data, reads};
 		struct symtext text = {get_while_there, &g};
-		struct symspans *s = symspans_new(x, &text, false, 0);
+		struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
 		struct offmap *m = s ? sympages_all(x, s, &text) : NULL;
 		made = m != NULL;
 		offmap_free(m);

@@ -324,7 +324,7 @@ static void test_pages_by_threads(void **state)
 	assert_int_equal(symindex_feed(x, t.data, t.len, NULL), ERR_OK);
 	assert_int_equal(symindex_finish(x, NULL), ERR_OK);
 	struct symtext whole = symtext_whole(t.data);
-	struct symspans *spans = symspans_new(x, &whole, false, 0);
+	struct symspans *spans = symspans_new(x, &whole, false, 0, NULL, NULL, NULL);
 	assert_non_null(spans);
 	struct offmap *want = sympages_all(x, spans, &whole);
 	assert_non_null(want);
