@@ -17,6 +17,7 @@
 #include <sys/random.h>
 
 #include "base/array.h"
+#include "base/map64.h"
 #include "base/search.h"
 #include "base/utf8.h"
 #include "map/encode.h"
@@ -35,11 +36,9 @@ enum {
 	NODES_PER_RECORD = 64, /* that may be repeated, see repeats_too_much */
 };
 
-/* id of a FILE or INLINE_ORIGIN -> slot */
-struct slot_entry {
+struct recent_file {
 	uint64_t id;
-	uint32_t slot; /* 0: free */
-	bool is_origin;
+	uint32_t slot; /* 0: none */
 };
 
 struct kept {
@@ -57,11 +56,10 @@ struct sympages {
 	struct symrecords reader;
 	struct func_records records;
 	struct string_table strings;
-	struct slot_entry *entries; /* hash table: a power of two, at least half free */
-	uint32_t entry_count, entry_cap;
-	uint64_t salt;                          /* so that nobody can choose ids that collide */
-	struct slot_entry recent[RECENT_FILES]; /* files by the lower bits of their ids: most are found here */
-	struct kept *kept;                      /* [kept_base, kept_count), ascending by symbol */
+	struct map64 slots[2];                   /* by slot_key, of FILEs and of INLINE_ORIGINs */
+	uint64_t salt;                           /* so that nobody can choose ids that collide */
+	struct recent_file recent[RECENT_FILES]; /* files by the lower bits of their ids: most are found here */
+	struct kept *kept;                       /* [kept_base, kept_count), ascending by symbol */
 	uint32_t kept_base, kept_count, kept_cap;
 	struct kept large; /* the large function that answered last and is not in `kept`; its flat may be NULL */
 	uint64_t kept_bytes, kept_names; /* of all: bytes, and how many slots they may name */
@@ -79,9 +77,8 @@ static void reset_slots(struct sympages *m)
 	m->strings.count = 1;
 	m->strings.texts_len = 0;
 	memset(m->recent, 0, sizeof m->recent);
-	if (m->entry_count)
-		memset(m->entries, 0, m->entry_cap * sizeof *m->entries);
-	m->entry_count = 0;
+	map64_reset(&m->slots[0]);
+	map64_reset(&m->slots[1]);
 }
 
 struct sympages *sympages_new(const struct symindex *x, const struct symspans *s, const struct symtext *text)
@@ -108,11 +105,11 @@ struct sympages *sympages_new(const struct symindex *x, const struct symspans *s
 
 static void free_slots(struct sympages *m)
 {
-	free(m->entries);
+	map64_release(&m->slots[0]);
+	map64_release(&m->slots[1]);
 	free(m->strings.texts);
-	m->entries = NULL;
 	m->strings.texts = NULL;
-	m->entry_cap = m->entry_count = m->strings.texts_cap = 0;
+	m->strings.texts_cap = 0;
 }
 
 void sympages_free(struct sympages *m)
@@ -146,7 +143,7 @@ static uint64_t kept_max(const struct symindex *x)
 static uint64_t slot_bytes(const struct sympages *m)
 {
 	return m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap +
-	       m->entry_cap * (uint64_t)sizeof *m->entries;
+	       (m->slots[0].cap + m->slots[1].cap) * sizeof(struct map64_slot);
 }
 
 uint64_t sympages_bytes(const struct sympages *m)
@@ -205,60 +202,35 @@ static bool define(struct sympages *m, struct string_slot *slot, const struct sy
 	return true;
 }
 
-static uint32_t entry_place(const struct sympages *m, uint64_t id, bool is_origin)
+/* Different for each id. */
+static uint64_t slot_key(const struct sympages *m, uint64_t id)
 {
-	uint64_t h = (id ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15) + is_origin;
-	h = (h ^ h >> 32 ^ m->salt) * UINT64_C(0xbf58476d1ce4e5b9);
-	return (uint32_t)(h >> 32) & (m->entry_cap - 1);
-}
-
-static bool grow_entries(struct sympages *m)
-{
-	struct slot_entry *old = m->entries;
-	uint32_t old_cap = m->entry_cap, cap = old_cap ? 2 * old_cap : 256;
-	struct slot_entry *grown = cap > old_cap ? calloc(cap, sizeof *grown) : NULL;
-	if (!grown)
-		return false;
-	m->entries = grown;
-	m->entry_cap = cap;
-	for (uint32_t i = 0; i < old_cap; i++)
-		if (old[i].slot) {
-			uint32_t at = entry_place(m, old[i].id, old[i].is_origin);
-			while (grown[at].slot)
-				at = (at + 1) & (cap - 1);
-			grown[at] = old[i];
-		}
-	free(old);
-	return true;
+	return __builtin_bswap64((id ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15)) ^ m->salt;
 }
 
 /* The slot of an id, made if new; 0 if out of memory. */
 static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
 {
 	struct string_table *t = &m->strings;
-	if (2 * (m->entry_count + 1) > m->entry_cap && !grow_entries(m))
-		return 0;
-	uint32_t at = entry_place(m, id, is_origin);
-	for (; m->entries[at].slot; at = (at + 1) & (m->entry_cap - 1))
-		if (m->entries[at].id == id && m->entries[at].is_origin == is_origin)
-			return m->entries[at].slot;
+	uint64_t key = slot_key(m, id);
+	uint32_t known = (uint32_t)map64_get(&m->slots[is_origin], key);
+	if (known)
+		return known;
 	if (!array_reserve(&t->slots, &t->cap, t->count + 1, sizeof *t->slots))
 		return 0;
 	struct string_slot *slot = &t->slots[t->count];
 	const struct symindex_definition *d = symindex_find(is_origin ? &m->x->origins : &m->x->files, id);
 	*slot = (struct string_slot){.is_origin = is_origin};
-	if (d && !define(m, slot, d))
+	if ((d && !define(m, slot, d)) || !map64_put(&m->slots[is_origin], key, t->count))
 		return 0;
-	m->entries[at] = (struct slot_entry){id, t->count, is_origin};
-	m->entry_count++;
 	return t->count++;
 }
 
 static inline uint32_t file_slot(struct sympages *m, uint64_t id)
 {
-	struct slot_entry *recent = &m->recent[id % RECENT_FILES];
+	struct recent_file *recent = &m->recent[id % RECENT_FILES];
 	if (!recent->slot || recent->id != id)
-		*recent = (struct slot_entry){id, find_slot(m, id, false), false};
+		*recent = (struct recent_file){id, find_slot(m, id, false)};
 	return recent->slot;
 }
 
