@@ -8,34 +8,21 @@
 #include "base/hash.h"
 #include "base/hex.h"
 
-static int base64_digit(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '-' || c == '+' ? 62 : c == '_' || c == '/' ? 63 : -1;
-}
-
 /* 22 letters are 132 bits: the last four must be 0, so that each id has one spelling per alphabet. */
 static bool parse_base64(struct file_id *id, const char *text)
 {
-	uint32_t bits = 0;
-	unsigned held = 0, n = 0;
+	char url[FILE_ID_BASE64], written[FILE_ID_BASE64 + 1];
+	uint8_t plain[FILE_ID_BASE64 + 2], bytes[sizeof plain / 4 * 3];
+	memset(plain, '=', sizeof plain);
 	for (size_t i = 0; i < FILE_ID_BASE64; i++) {
-		int digit = base64_digit(text[i]);
-		if (digit < 0)
-			return false;
-		bits = (bits << 6 | (uint32_t)digit) & 0xfff;
-		held += 6;
-		if (held >= 8) {
-			held -= 8;
-			id->bytes[n++] = (uint8_t)(bits >> held);
-		}
+		url[i] = text[i] == '+' ? '-' : text[i] == '/' ? '_' : text[i];
+		plain[i] = (uint8_t)(url[i] == '-' ? '+' : url[i] == '_' ? '/' : url[i]);
 	}
-	return (bits & 0xf) == 0;
+	if (EVP_DecodeBlock(bytes, plain, sizeof plain) != sizeof bytes)
+		return false;
+	memcpy(id->bytes, bytes, sizeof id->bytes);
+	file_id_base64(written, id);
+	return memcmp(url, written, sizeof url) == 0;
 }
 
 bool file_id_parse(struct file_id *id, struct str text)
