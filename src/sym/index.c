@@ -208,8 +208,7 @@ static bool read_symbol(struct symindex *x, const struct placed_line *p, struct 
 	struct symindex_symbol symbol = {.place = p->place, .is_public = is_public, .end = p->next};
 	struct str name;
 	x->state->in_func = false;
-	if (is_public ? !line_read_public(l, &symbol.addr, &name)
-	              : !line_read_func(l, &symbol.addr, &symbol.size, &name)) {
+	if (!line_read_symbol(l, is_public, &symbol.addr, &symbol.size, &name)) {
 		x->damaged++;
 		return true;
 	}
@@ -225,7 +224,7 @@ static bool read_definition(struct symindex *x, const struct placed_line *p, str
 {
 	uint64_t id;
 	struct str name;
-	if (is_origin ? !line_read_origin(l, &id, &name) : !line_read_file(l, &id, &name)) {
+	if (!line_read_definition(l, is_origin, &id, &name)) {
 		x->damaged++;
 		return true;
 	}

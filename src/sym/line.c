@@ -156,32 +156,15 @@ bool line_read_module(struct line l, struct str *id)
 	return ok && id->len && take_rest(&l).len;
 }
 
-bool line_read_func(struct line l, uint64_t *addr, uint64_t *size, struct str *name)
+bool line_read_symbol(struct line l, bool is_public, uint64_t *addr, uint64_t *size, struct str *name)
 {
 	uint64_t parameters;
 	take_multiple_mark(&l);
-	if (!take_hex(&l, addr) || !take_hex(&l, size) || !take_hex(&l, &parameters))
+	*size = 0;
+	if (!take_hex(&l, addr) || (!is_public && !take_hex(&l, size)) || !take_hex(&l, &parameters))
 		return false;
 	*name = take_rest(&l);
 	return true;
-}
-
-bool line_read_public(struct line l, uint64_t *addr, struct str *name)
-{
-	uint64_t parameters;
-	take_multiple_mark(&l);
-	if (!take_hex(&l, addr) || !take_hex(&l, &parameters))
-		return false;
-	*name = take_rest(&l);
-	return true;
-}
-
-bool line_read_file(struct line l, uint64_t *id, struct str *name)
-{
-	if (!take_id(&l, id))
-		return false;
-	*name = take_rest(&l);
-	return name->len != 0;
 }
 
 /* In the form of 2021 the file's number, or -1, precedes the name. */
@@ -202,11 +185,13 @@ static void drop_file_number(struct str *name)
 		*name = text;
 }
 
-bool line_read_origin(struct line l, uint64_t *id, struct str *name)
+bool line_read_definition(struct line l, bool is_origin, uint64_t *id, struct str *name)
 {
 	if (!take_id(&l, id))
 		return false;
 	*name = take_rest(&l);
+	if (!is_origin)
+		return name->len != 0;
 	drop_file_number(name);
 	return true;
 }

@@ -130,7 +130,7 @@ bool symrecords_begin(struct symrecords *r, const struct symtext *text, const st
 	bool is_public = line_take_kind(&l) == LINE_PUBLIC;
 	r->at = feed + 1;
 	r->name_place = symbol->place;
-	if (is_public ? !line_read_public(l, &addr, &r->name) : !line_read_func(l, &addr, &size, &r->name))
+	if (!line_read_symbol(l, is_public, &addr, &size, &r->name))
 		return false; /* not the text that was indexed */
 	r->name_place += (uint64_t)((const uint8_t *)r->name.data - start);
 	return true;

@@ -99,10 +99,8 @@ static void take_symbol(struct symfile_check *k, struct line l, enum line_kind k
 {
 	uint64_t addr, size;
 	struct str name;
-	if (kind == LINE_FUNC)
-		k->facts.functions += line_read_func(l, &addr, &size, &name);
-	else
-		k->facts.publics += line_read_public(l, &addr, &name);
+	bool is_public = kind == LINE_PUBLIC;
+	*(is_public ? &k->facts.publics : &k->facts.functions) += line_read_symbol(l, is_public, &addr, &size, &name);
 }
 
 /* A line without its line feed; of a long one the beginning. */
