@@ -31,8 +31,7 @@ struct symbfile_reader {
 	bool has_va;
 	uint64_t va; /* of the record before */
 	struct wire_table table;
-	struct wire_range range;
-	struct wire_pad pad;
+	struct wire_record record;
 	struct symbfile_line *lines;
 	struct symbfile_frame *frames;
 	uint32_t line_cap, frame_cap;
@@ -54,8 +53,7 @@ void symbfile_reader_free(struct symbfile_reader *r)
 		return;
 	buffer_release(&r->buf);
 	wire_table_release(&r->table);
-	wire_range_release(&r->range);
-	wire_pad_release(&r->pad);
+	wire_record_release(&r->record);
 	free(r->lines);
 	free(r->frames);
 	free(r);
@@ -125,7 +123,7 @@ static enum err resolve_text(struct symbfile_reader *r, struct str body, const s
 
 static enum err resolve_texts(struct symbfile_reader *r, struct str body, struct symbfile_range *out)
 {
-	const struct wire_range *w = &r->range;
+	const struct wire_record *w = &r->record;
 	out->has_file = w->file.kind != TEXT_NONE;
 	out->has_call_file = w->call_file.kind != TEXT_NONE;
 	if (w->func.kind == TEXT_NONE)
@@ -140,7 +138,7 @@ static enum err resolve_texts(struct symbfile_reader *r, struct str body, struct
 
 static enum err sum_lines(struct symbfile_reader *r, struct symbfile_range *out)
 {
-	const struct wire_column *offsets = &r->range.offsets, *lines = &r->range.lines;
+	const struct wire_column *offsets = &r->record.offsets, *lines = &r->record.lines;
 	uint32_t offset = 0;
 	if (offsets->count != lines->count)
 		return corrupt(r, r->start, "a line table whose columns have %zu offsets and %zu lines", offsets->count,
@@ -168,24 +166,24 @@ static enum err take_range(struct symbfile_reader *r, struct str body)
 {
 	struct wire_fault fault;
 	struct symbfile_range out = {.func = {"", 0}, .file = {"", 0}, .call_file = {"", 0}};
-	enum err err = check_body(r, body, wire_range_read(&r->range, body, &fault), &fault);
+	enum err err = check_body(r, body, wire_range_read(&r->record, body, &fault), &fault);
 	if (!err)
-		err = resolve_address(r, &r->range.address, &out.va);
+		err = resolve_address(r, &r->record.address, &out.va);
 	if (!err)
 		err = resolve_texts(r, body, &out);
 	if (!err)
 		err = sum_lines(r, &out);
 	if (err)
 		return err;
-	out.length = (uint32_t)r->range.length;
-	out.depth = r->range.depth;
-	out.call_line = r->range.call_line;
+	out.length = (uint32_t)r->record.length;
+	out.depth = r->record.depth;
+	out.call_line = r->record.call_line;
 	return sink_result(r, r->sink.range(r->sink.arg, &out, &r->error));
 }
 
 static enum err make_frames(struct symbfile_reader *r, struct symbfile_pad *out)
 {
-	const struct wire_pad *w = &r->pad;
+	const struct wire_record *w = &r->record;
 	enum err err = ERR_OK;
 	if (!array_reserve(&r->frames, &r->frame_cap, w->funcs.count, sizeof *r->frames))
 		return no_memory(&r->error);
@@ -205,8 +203,8 @@ static enum err take_pad(struct symbfile_reader *r, struct str body)
 {
 	struct wire_fault fault;
 	struct symbfile_pad out = {0};
-	const struct wire_pad *w = &r->pad;
-	enum err err = check_body(r, body, wire_pad_read(&r->pad, body, &fault), &fault);
+	const struct wire_record *w = &r->record;
+	enum err err = check_body(r, body, wire_pad_read(&r->record, body, &fault), &fault);
 	if (!err && (w->funcs.count != w->files.count || w->funcs.count != w->lines.count))
 		err = corrupt(r, r->start, "a return pad whose columns have %zu functions, %zu files and %zu lines",
 		        w->funcs.count, w->files.count, w->lines.count);

@@ -110,31 +110,31 @@ struct field_place {
 };
 
 static const struct field_place range_places[] = {
-        [RANGE_DELTA] = {TAKE_DELTA, offsetof(struct wire_range, address)},
-        [RANGE_LENGTH] = {TAKE_U64, offsetof(struct wire_range, length)},
-        [RANGE_FUNC] = {TAKE_TEXT, offsetof(struct wire_range, func)},
-        [RANGE_FILE] = {TAKE_TEXT, offsetof(struct wire_range, file)},
-        [RANGE_CALL_LINE] = {TAKE_U32, offsetof(struct wire_range, call_line)},
-        [RANGE_CALL_FILE] = {TAKE_TEXT, offsetof(struct wire_range, call_file)},
-        [RANGE_DEPTH] = {TAKE_U32, offsetof(struct wire_range, depth)},
+        [RANGE_DELTA] = {TAKE_DELTA, offsetof(struct wire_record, address)},
+        [RANGE_LENGTH] = {TAKE_U64, offsetof(struct wire_record, length)},
+        [RANGE_FUNC] = {TAKE_TEXT, offsetof(struct wire_record, func)},
+        [RANGE_FILE] = {TAKE_TEXT, offsetof(struct wire_record, file)},
+        [RANGE_CALL_LINE] = {TAKE_U32, offsetof(struct wire_record, call_line)},
+        [RANGE_CALL_FILE] = {TAKE_TEXT, offsetof(struct wire_record, call_file)},
+        [RANGE_DEPTH] = {TAKE_U32, offsetof(struct wire_record, depth)},
         [RANGE_LINES] = {TAKE_LINES, 0},
-        [RANGE_FUNC_REF] = {TAKE_REF, offsetof(struct wire_range, func)},
-        [RANGE_FILE_REF] = {TAKE_REF, offsetof(struct wire_range, file)},
-        [RANGE_CALL_FILE_REF] = {TAKE_REF, offsetof(struct wire_range, call_file)},
-        [RANGE_SET] = {TAKE_SET, offsetof(struct wire_range, address)},
+        [RANGE_FUNC_REF] = {TAKE_REF, offsetof(struct wire_record, func)},
+        [RANGE_FILE_REF] = {TAKE_REF, offsetof(struct wire_record, file)},
+        [RANGE_CALL_FILE_REF] = {TAKE_REF, offsetof(struct wire_record, call_file)},
+        [RANGE_SET] = {TAKE_SET, offsetof(struct wire_record, address)},
 };
 
 static const struct field_place pad_places[] = {
-        [PAD_DELTA] = {TAKE_DELTA, offsetof(struct wire_pad, address)},
-        [PAD_FUNC] = {TAKE_COLUMN, offsetof(struct wire_pad, funcs)},
-        [PAD_FILE] = {TAKE_COLUMN, offsetof(struct wire_pad, files)},
-        [PAD_LINE] = {TAKE_COLUMN, offsetof(struct wire_pad, lines)},
-        [PAD_SET] = {TAKE_SET, offsetof(struct wire_pad, address)},
+        [PAD_DELTA] = {TAKE_DELTA, offsetof(struct wire_record, address)},
+        [PAD_FUNC] = {TAKE_COLUMN, offsetof(struct wire_record, funcs)},
+        [PAD_FILE] = {TAKE_COLUMN, offsetof(struct wire_record, files)},
+        [PAD_LINE] = {TAKE_COLUMN, offsetof(struct wire_record, lines)},
+        [PAD_SET] = {TAKE_SET, offsetof(struct wire_record, address)},
 };
 
 #define COUNT(places) (sizeof(places) / sizeof *(places))
 
-static enum err take_lines(struct wire_range *r, const struct proto_field *lines, struct wire_fault *fault)
+static enum err take_lines(struct wire_record *r, const struct proto_field *lines, struct wire_fault *fault)
 {
 	struct proto p = proto_start(lines->bytes);
 	struct proto_field f = {0};
@@ -201,31 +201,32 @@ enum err wire_header_read(struct str body, struct wire_fault *fault)
 	return end_message(&p, fault);
 }
 
-enum err wire_range_read(struct wire_range *r, struct str body, struct wire_fault *fault)
+static void reset_record(struct wire_record *r)
 {
-	*r = (struct wire_range){.offsets = r->offsets, .lines = r->lines};
-	r->offsets.count = r->lines.count = 0;
+	r->address.kind = ADDRESS_NONE;
+	r->func.kind = r->file.kind = r->call_file.kind = TEXT_NONE;
+	r->length = r->call_line = r->depth = 0;
+	r->offsets.count = r->funcs.count = r->files.count = r->lines.count = 0;
+}
+
+enum err wire_range_read(struct wire_record *r, struct str body, struct wire_fault *fault)
+{
+	reset_record(r);
 	return read_fields(body, range_places, COUNT(range_places), r, fault);
 }
 
-void wire_range_release(struct wire_range *r)
+enum err wire_pad_read(struct wire_record *r, struct str body, struct wire_fault *fault)
+{
+	reset_record(r);
+	return read_fields(body, pad_places, COUNT(pad_places), r, fault);
+}
+
+void wire_record_release(struct wire_record *r)
 {
 	free(r->offsets.items);
+	free(r->funcs.items);
+	free(r->files.items);
 	free(r->lines.items);
-}
-
-enum err wire_pad_read(struct wire_pad *p, struct str body, struct wire_fault *fault)
-{
-	p->address.kind = ADDRESS_NONE;
-	p->funcs.count = p->files.count = p->lines.count = 0;
-	return read_fields(body, pad_places, COUNT(pad_places), p, fault);
-}
-
-void wire_pad_release(struct wire_pad *p)
-{
-	free(p->funcs.items);
-	free(p->files.items);
-	free(p->lines.items);
 }
 
 /* ---- the string table ---- */

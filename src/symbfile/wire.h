@@ -63,17 +63,13 @@ struct wire_column {
 /* These keep their memory from one message to the next. Zero them before their first use; the functions below release
  * them. */
 
-struct wire_range {
+/* A range or a return pad. */
+struct wire_record {
 	struct wire_address address;
 	struct wire_text func, file, call_file;
 	uint64_t length;
 	uint32_t call_line, depth;
-	struct wire_column offsets, lines;
-};
-
-struct wire_pad {
-	struct wire_address address;
-	struct wire_column funcs, files, lines;
+	struct wire_column offsets, funcs, files, lines;
 };
 
 struct wire_table {
@@ -84,11 +80,10 @@ struct wire_table {
 
 /* Replace the old contents. ERR_CORRUPT, with the fault set, or ERR_NO_MEMORY. */
 enum err wire_header_read(struct str body, struct wire_fault *fault);
-enum err wire_range_read(struct wire_range *r, struct str body, struct wire_fault *fault);
-enum err wire_pad_read(struct wire_pad *p, struct str body, struct wire_fault *fault);
+enum err wire_range_read(struct wire_record *r, struct str body, struct wire_fault *fault);
+enum err wire_pad_read(struct wire_record *r, struct str body, struct wire_fault *fault);
 enum err wire_table_read(struct wire_table *t, struct str body, struct wire_fault *fault);
-void wire_range_release(struct wire_range *r);
-void wire_pad_release(struct wire_pad *p);
+void wire_record_release(struct wire_record *r);
 void wire_table_release(struct wire_table *t);
 
 /* index must be below t->at.count. The string points into the table. */
