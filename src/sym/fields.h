@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fast readers for the fields of line and INLINE records. `at` is the start of a field; the memory ends after a line
- * feed. */
+/* Fast readers for the fields of line and INLINE records. `at` is the start of a field; the memory ends at `end`, after
+ * a line feed. Fields are read eight bytes at a time: the number of digits is unpredictable, so a loop over them would
+ * cost a mispredicted branch. Each function reads digits; if there are none, *at does not move. The caller checks what
+ * follows them. */
 #ifndef SYM_FIELDS_H
 #define SYM_FIELDS_H
 
@@ -9,11 +11,6 @@
 
 #include "sym/line.h"
 
-/*
- * Fields are read eight bytes at a time: the number of digits is unpredictable, so a loop over them would cost a
- * mispredicted branch. Each function reads digits; if there are none, *at does not move. The caller checks what follows
- * them. The memory ends at `end`, after a line feed.
- */
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
 /* Puts the field at `at` into the upper bytes of a word, its last digit on top and zeros below. Returns its length; 0
