@@ -106,21 +106,11 @@ uint64_t cuts_bytes(const struct cut_finder *f)
 
 /* ---- known cuts ---- */
 
-struct known_cuts *known_cuts_new(uint64_t page_text)
+void known_cuts_release(struct known_cuts *k)
 {
-	struct known_cuts *k = calloc(1, sizeof *k);
-	if (k)
-		k->finder.page_text = page_text;
-	return k;
-}
-
-void known_cuts_free(struct known_cuts *k)
-{
-	if (!k)
-		return;
 	cuts_release(&k->finder);
 	free(k->funcs);
-	free(k);
+	*k = (struct known_cuts){0};
 }
 
 void known_cuts_add(struct known_cuts *k, const struct symtext *text, const struct symindex_symbol *s)
@@ -140,5 +130,5 @@ const struct known_cut *known_cuts_of(const struct known_cuts *k, const struct s
 
 uint64_t known_cuts_bytes(const struct known_cuts *k)
 {
-	return sizeof *k + cuts_bytes(&k->finder) + k->cap * (uint64_t)sizeof *k->funcs;
+	return cuts_bytes(&k->finder) + k->cap * (uint64_t)sizeof *k->funcs;
 }

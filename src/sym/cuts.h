@@ -30,7 +30,8 @@ bool cuts_find(struct cut_finder *f, const struct symtext *text, const struct sy
 void cuts_release(struct cut_finder *f);
 uint64_t cuts_bytes(const struct cut_finder *f);
 
-/* The cuts of FUNCs that were found while the text arrived. */
+/* The cuts of FUNCs that were found while the text arrived. Zero it, and set its finder's page_text, before first use.
+ */
 struct known_cuts {
 	struct cut_finder finder;
 	struct known_cut {
@@ -40,8 +41,7 @@ struct known_cuts {
 	uint32_t count, cap;
 };
 
-struct known_cuts *known_cuts_new(uint64_t page_text); /* NULL if out of memory */
-void known_cuts_free(struct known_cuts *k);            /* NULL is fine */
+void known_cuts_release(struct known_cuts *k);
 /* Looks for those of a FUNC behind the one before. Without text or memory they stay unknown. */
 void known_cuts_add(struct known_cuts *k, const struct symtext *text, const struct symindex_symbol *s);
 /* NULL: they are unknown. */

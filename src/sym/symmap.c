@@ -22,7 +22,7 @@ struct symmap {
 	struct text_store *store;
 	struct symindex *index;
 	struct symspans *spans;
-	struct known_cuts *cuts; /* of the first cut_count symbols */
+	struct known_cuts cuts; /* of the first cut_count symbols */
 	uint32_t cut_count;
 	uint64_t unchecked; /* bytes of text since memory was last checked */
 	/* under lock, after finishing */
@@ -47,8 +47,8 @@ struct symmap *symmap_new(
 	atomic_init(&m->refs, 1);
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->given, NULL);
-	if ((m->store = text_store_new(pool, budget)) && (m->index = symindex_new(id)) &&
-	        (m->cuts = known_cuts_new(SYMSPANS_PAGE_TEXT)))
+	m->cuts.finder.page_text = SYMSPANS_PAGE_TEXT;
+	if ((m->store = text_store_new(pool, budget)) && (m->index = symindex_new(id)))
 		return m;
 	symmap_unref(m);
 	return NULL;
@@ -83,7 +83,7 @@ void symmap_unref(struct symmap *m)
 		release_maker(&m->idle[--m->idle_count]);
 	symneeds_free(m->needs);
 	symspans_free(m->spans);
-	known_cuts_free(m->cuts);
+	known_cuts_release(&m->cuts);
 	symindex_free(m->index);
 	text_store_free(m->store);
 	charge(m, 0);
@@ -103,7 +103,7 @@ struct packed_text *symmap_packed(struct symmap *m)
 
 static uint64_t held(const struct symmap *m)
 {
-	return text_store_bytes(m->store) + symindex_bytes(m->index) + (m->cuts ? known_cuts_bytes(m->cuts) : 0) +
+	return text_store_bytes(m->store) + symindex_bytes(m->index) + known_cuts_bytes(&m->cuts) +
 	       (m->spans ? symspans_bytes(m->spans) : 0) + (m->needs ? symneeds_bytes(m->needs) : 0);
 }
 
@@ -126,8 +126,7 @@ static bool needs_block(const struct symmap *m)
  * which the next one uses again. */
 static bool is_cut_early(const struct symmap *m, const struct symindex_symbol *s)
 {
-	return cuts_are_needed(&m->cuts->finder, s) && symindex_text_of(s) <= TEXT_STORE_RECENT &&
-	       s->size <= UINT32_MAX;
+	return cuts_are_needed(&m->cuts.finder, s) && symindex_text_of(s) <= TEXT_STORE_RECENT && s->size <= UINT32_MAX;
 }
 
 /* Looks for the cuts of large FUNCs that have ended, while their text is there as it came. */
@@ -137,7 +136,7 @@ static void note_cuts(struct symmap *m)
 	for (; m->cut_count + 1 < m->index->symbol_count; m->cut_count++) {
 		const struct symindex_symbol *s = &m->index->symbols[m->cut_count];
 		if (is_cut_early(m, s))
-			known_cuts_add(m->cuts, &text, s);
+			known_cuts_add(&m->cuts, &text, s);
 	}
 }
 
@@ -233,11 +232,10 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	struct growth growth = {.map = m};
 	struct text_store_reader *reader = text_store_reader_new(m->store);
 	if (reader)
-		m->spans = symspans_new(m->index, text_store_reader_text(reader), m->options.nearest, 0, m->cuts,
+		m->spans = symspans_new(m->index, text_store_reader_text(reader), m->options.nearest, 0, &m->cuts,
 		        charge_spans, &growth);
 	text_store_reader_free(reader);
-	known_cuts_free(m->cuts);
-	m->cuts = NULL;
+	known_cuts_release(&m->cuts);
 	if (growth.refused)
 		return error_set(e, ERR_TOO_LARGE, "too large");
 	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))
