@@ -83,40 +83,31 @@ static void need_all(struct symneeds *n, const struct symindex *x, const struct 
 		n->order[i] = places[i].page;
 }
 
-struct symneeds *symneeds_new(const struct symindex *x, const struct symspans *s)
+bool symneeds_init(struct symneeds *n, const struct symindex *x, const struct symspans *s)
 {
-	struct symneeds *n = calloc(1, sizeof *n);
 	struct place *places = malloc((s->page_count + (size_t)1) * sizeof *places);
-	if (n) {
-		n->block_count = (uint32_t)((x->text_bytes + BLOCK_SIZE - 1) / BLOCK_SIZE);
-		n->code_count = s->page_count;
-		n->pages = calloc(n->block_count, sizeof *n->pages);
-		n->idle = malloc(n->block_count * sizeof *n->idle);
-		n->order = malloc((s->page_count + (size_t)1) * sizeof *n->order);
-	}
-	bool ok = places && n && n->pages && n->idle && n->order;
+	n->block_count = (uint32_t)((x->text_bytes + BLOCK_SIZE - 1) / BLOCK_SIZE);
+	n->code_count = s->page_count;
+	n->pages = calloc(n->block_count, sizeof *n->pages);
+	n->idle = malloc(n->block_count * sizeof *n->idle);
+	n->order = malloc((s->page_count + (size_t)1) * sizeof *n->order);
+	bool ok = places && n->pages && n->idle && n->order;
 	if (ok)
 		need_all(n, x, s, places);
 	free(places);
-	if (ok)
-		return n;
-	symneeds_free(n);
-	return NULL;
+	return ok;
 }
 
-void symneeds_free(struct symneeds *n)
+void symneeds_release(struct symneeds *n)
 {
-	if (!n)
-		return;
 	free(n->pages);
 	free(n->idle);
 	free(n->order);
-	free(n);
 }
 
 uint64_t symneeds_bytes(const struct symneeds *n)
 {
-	return sizeof *n + n->block_count * (uint64_t)(sizeof *n->pages + sizeof *n->idle) +
+	return n->block_count * (uint64_t)(sizeof *n->pages + sizeof *n->idle) +
 	       n->code_count * (uint64_t)sizeof *n->order;
 }
 

@@ -15,9 +15,10 @@ struct symneeds {
 	uint32_t code_count;
 };
 
-/* NULL if out of memory. Blocks needed only by functions that answer nowhere are idle from the start. */
-struct symneeds *symneeds_new(const struct symindex *x, const struct symspans *s);
-void symneeds_free(struct symneeds *n); /* NULL is fine */
+/* False if out of memory; then too it must be released. Blocks needed only by functions that answer nowhere are idle
+ * from the start. */
+bool symneeds_init(struct symneeds *n, const struct symindex *x, const struct symspans *s);
+void symneeds_release(struct symneeds *n); /* also zeroed */
 uint64_t symneeds_bytes(const struct symneeds *n);
 
 /* Says that a page has been made. Call it once per page. */

@@ -26,7 +26,7 @@ struct symmap {
 	uint32_t cut_count;
 	uint64_t unchecked; /* bytes of text since memory was last checked */
 	/* under lock, after finishing */
-	struct symneeds *needs;
+	struct symneeds needs;
 	pthread_mutex_t lock;
 	pthread_cond_t given;
 	struct symmap_maker idle[IDLE_MAX];
@@ -81,7 +81,7 @@ void symmap_unref(struct symmap *m)
 	atomic_fetch_sub_explicit(&m->budget->idle_makers, m->idle_count, memory_order_relaxed);
 	while (m->idle_count)
 		release_maker(&m->idle[--m->idle_count]);
-	symneeds_free(m->needs);
+	symneeds_release(&m->needs);
 	symspans_free(m->spans);
 	known_cuts_release(&m->cuts);
 	symindex_free(m->index);
@@ -104,7 +104,7 @@ struct packed_text *symmap_packed(struct symmap *m)
 static uint64_t held(const struct symmap *m)
 {
 	return text_store_bytes(m->store) + symindex_bytes(m->index) + known_cuts_bytes(&m->cuts) +
-	       (m->spans ? symspans_bytes(m->spans) : 0) + (m->needs ? symneeds_bytes(m->needs) : 0);
+	       (m->spans ? symspans_bytes(m->spans) : 0) + symneeds_bytes(&m->needs);
 }
 
 /* Charges the memory held, and what will be `ahead`. Fails if there is no room, or if that and `more` bytes would
@@ -238,7 +238,7 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	known_cuts_release(&m->cuts);
 	if (growth.refused)
 		return error_set(e, ERR_TOO_LARGE, "too large");
-	if (!m->spans || !(m->needs = symneeds_new(m->index, m->spans)))
+	if (!m->spans || !symneeds_init(&m->needs, m->index, m->spans))
 		return no_memory(e);
 	m->each = sympages_page_bytes_max(m->index) + sympages_kept_bytes_max(m->index);
 	m->makers_max = count_makers(m);
@@ -306,12 +306,12 @@ struct page *symmap_make(
 
 const uint32_t *symmap_order(const struct symmap *m)
 {
-	return m->needs->order;
+	return m->needs.order;
 }
 
 void symmap_made(struct symmap *m, enum page_kind kind, uint32_t number)
 {
-	struct symneeds *n = m->needs;
+	struct symneeds *n = &m->needs;
 	pthread_mutex_lock(&m->lock);
 	symneeds_made(n, m->index, m->spans, kind == PAGE_CODE, number);
 	while (m->taken == 1 && n->idle_count)
