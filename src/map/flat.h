@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/str.h"
+#include "base/map64.h"
 
 /* An address, or the end of the address space, which does not fit into a uint64_t. */
 typedef unsigned __int128 position;
@@ -95,10 +95,40 @@ static inline bool clip_to_function(
 void func_records_release(struct func_records *r);
 uint64_t func_records_bytes(const struct func_records *r);
 
-struct flattener;
-struct flattener *flattener_new(void);
-void flattener_free(struct flattener *f);
-/* Bytes of its buffers. */
+struct active_range {
+	uint64_t end;
+	uint32_t record;
+};
+
+struct flat_link {
+	uint64_t end; /* the lowest end in the chain up to here */
+	uint32_t node;
+};
+
+/* The first node made for a record. */
+struct first_node {
+	uint32_t parent, node; /* 0: none yet */
+};
+
+/* Buffers, kept from one function to the next. Zero it before first use. */
+struct flattener {
+	struct active_range *active;
+	struct flat_link *chain;
+	uint32_t depth_cap, chain_cap;
+	uint64_t *keys, *keys_spare; /* start << 32 | index of a range */
+	uint32_t keys_cap, spare_cap;
+	struct line_record *breaks; /* disjoint lines */
+	uint32_t breaks_cap;
+	struct inline_range *ranges; /* ranges, disjoint within each depth */
+	uint32_t ranges_cap;
+	uint32_t *stack;
+	uint32_t stack_cap;
+	struct first_node *first; /* by record */
+	uint32_t first_cap;
+	struct map64 memo; /* record << 32 | parent -> node, for this function's records' further nodes */
+};
+
+void flattener_release(struct flattener *f);
 uint64_t flattener_bytes(const struct flattener *f);
 /* Fills nodes and segments of out, whose size must be set. May reorder the records. False if out of memory. */
 bool flatten(struct flattener *f, struct func_records *records, struct flat *out);

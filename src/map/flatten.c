@@ -14,43 +14,10 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/map64.h"
 #include "map/flat.h"
 #include "map/offmap.h"
 
-struct active_range {
-	uint64_t end;
-	uint32_t record;
-};
-
-struct chain_link {
-	uint64_t end; /* the lowest end in the chain up to here */
-	uint32_t node;
-};
-
-/* The first node made for a record. */
-struct first_node {
-	uint32_t parent, node; /* 0: none yet */
-};
-
 enum { MEMO_LEAST = 64 };
-
-struct flattener {
-	struct active_range *active;
-	struct chain_link *chain;
-	uint32_t depth_cap, chain_cap;
-	uint64_t *keys, *keys_spare; /* start << 32 | index of a range */
-	uint32_t keys_cap, spare_cap;
-	struct line_record *breaks; /* disjoint lines */
-	uint32_t breaks_cap;
-	struct inline_range *ranges; /* ranges, disjoint within each depth */
-	uint32_t ranges_cap;
-	uint32_t *stack;
-	uint32_t stack_cap;
-	struct first_node *first; /* by record */
-	uint32_t first_cap;
-	struct map64 memo; /* record << 32 | parent -> node, for this function's records' further nodes */
-};
 
 /* Ranges ascending by start. */
 struct ordered {
@@ -61,15 +28,8 @@ struct ordered {
 
 enum sweep_end { SWEEP_NO_MEMORY, SWEEP_DONE, SWEEP_OVERLAP, SWEEP_TOO_MUCH };
 
-struct flattener *flattener_new(void)
+void flattener_release(struct flattener *f)
 {
-	return calloc(1, sizeof(struct flattener));
-}
-
-void flattener_free(struct flattener *f)
-{
-	if (!f)
-		return;
 	free(f->active);
 	free(f->chain);
 	free(f->keys);
@@ -79,12 +39,12 @@ void flattener_free(struct flattener *f)
 	free(f->stack);
 	free(f->first);
 	map64_release(&f->memo);
-	free(f);
+	*f = (struct flattener){0};
 }
 
 uint64_t flattener_bytes(const struct flattener *f)
 {
-	return sizeof *f + f->depth_cap * (uint64_t)sizeof *f->active + f->chain_cap * (uint64_t)sizeof *f->chain +
+	return f->depth_cap * (uint64_t)sizeof *f->active + f->chain_cap * (uint64_t)sizeof *f->chain +
 	       ((uint64_t)f->keys_cap + f->spare_cap) * sizeof *f->keys + f->breaks_cap * (uint64_t)sizeof *f->breaks +
 	       f->ranges_cap * (uint64_t)sizeof *f->ranges + f->stack_cap * (uint64_t)sizeof *f->stack +
 	       f->first_cap * (uint64_t)sizeof *f->first + f->memo.cap * sizeof *f->memo.slots;
@@ -470,7 +430,7 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
 					return SWEEP_NO_MEMORY;
 				if (out->node_count > OFFMAP_NODES_MAX || !steps--)
 					return SWEEP_TOO_MUCH;
-				f->chain[chain] = (struct chain_link){chain_end, node};
+				f->chain[chain] = (struct flat_link){chain_end, node};
 			}
 		}
 		if (!out->segment_count || node != last_node || line != last_line || file != last_file) {

@@ -52,7 +52,7 @@ struct sympages {
 	const struct symspans *s;
 	const struct symtext *text;
 	struct encoder *encoder;
-	struct flattener *flattener;
+	struct flattener flattener;
 	struct symrecords reader;
 	struct func_records records;
 	struct string_table strings;
@@ -90,12 +90,11 @@ struct sympages *sympages_new(const struct symindex *x, const struct symspans *s
 	m->s = s;
 	m->text = text;
 	m->encoder = encoder_new(NULL, 0, CODEC_RAW);
-	m->flattener = flattener_new();
 	m->strings.cap = 64;
 	m->strings.slots = calloc(m->strings.cap, sizeof *m->strings.slots);
 	if (getrandom(&m->salt, sizeof m->salt, GRND_NONBLOCK) <= 0)
 		m->salt = (uintptr_t)m;
-	if (!m->encoder || !m->flattener || !m->strings.slots) {
+	if (!m->encoder || !m->strings.slots) {
 		sympages_free(m);
 		return NULL;
 	}
@@ -125,7 +124,7 @@ void sympages_free(struct sympages *m)
 	flat_free(m->large.flat);
 	free(m->kept);
 	encoder_free(m->encoder);
-	flattener_free(m->flattener);
+	flattener_release(&m->flattener);
 	symrecords_release(&m->reader);
 	func_records_release(&m->records);
 	free_slots(m);
@@ -150,7 +149,7 @@ uint64_t sympages_bytes(const struct sympages *m)
 {
 	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept + m->spare_bytes +
 	       func_records_bytes(&m->records) + slot_bytes(m) + symrecords_bytes(&m->reader) +
-	       flattener_bytes(m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap +
+	       flattener_bytes(&m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap +
 	       m->of_public.name_cap;
 }
 
@@ -352,7 +351,7 @@ static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struc
 	f->has_lines = counts->lines != 0;
 	if (r->range_count && repeats_too_much(m, symbol))
 		r->range_count = 0;
-	return flatten(m->flattener, r, f);
+	return flatten(&m->flattener, r, f);
 }
 
 /* ---- functions that are kept ---- */
@@ -488,13 +487,8 @@ static void tidy(struct sympages *m)
 		func_records_release(&m->records);
 	if (symrecords_bytes(&m->reader) > IDLE_BYTES)
 		symrecords_release(&m->reader);
-	if (flattener_bytes(m->flattener) > IDLE_BYTES) {
-		struct flattener *fresh = flattener_new();
-		if (fresh) {
-			flattener_free(m->flattener);
-			m->flattener = fresh;
-		}
-	}
+	if (flattener_bytes(&m->flattener) > IDLE_BYTES)
+		flattener_release(&m->flattener);
 }
 
 /* ---- code pages ---- */
