@@ -16,18 +16,6 @@
 
 enum { WINDOW = 64 << 10, USUAL_RANGES = 64 };
 
-static const uint8_t *get_whole(void *arg, uint64_t place, size_t len, uint8_t *room)
-{
-	(void)len;
-	(void)room;
-	return (const uint8_t *)arg + place;
-}
-
-struct symtext symtext_whole(const uint8_t *text)
-{
-	return (struct symtext){get_whole, (void *)(uintptr_t)text}; /* never written to */
-}
-
 void symrecords_release(struct symrecords *r)
 {
 	free(r->ranges);

@@ -20,9 +20,6 @@ struct symtext {
 	void *arg;
 };
 
-/* A text that is in one piece. */
-struct symtext symtext_whole(const uint8_t *text);
-
 enum record_kind {
 	RECORD_NONE, /* no more records */
 	RECORD_LINE,

@@ -18,6 +18,7 @@
 #include "base/gzip.h"
 #include "base/unpack.h"
 #include "sym/pages.h"
+#include "../tools/whole_text.h"
 
 enum { CHUNK = 256 << 10, RUNS_MAX = 101, THREADS = 2 };
 
@@ -201,7 +202,7 @@ int main(int argc, char **argv)
 		die("usage: bench_parse FILE [RUNS]");
 	uint8_t *data = read_text(argv[1], &w.len, times[GUNZIP], runs);
 	w.data = data;
-	w.text = symtext_whole(data);
+	w.text = whole_text(data);
 	for (unsigned i = 0; i < runs; i++) {
 		int64_t since = clock_now();
 		lines = count_lines(data, w.len);

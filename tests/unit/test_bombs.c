@@ -24,6 +24,7 @@
 #include "seed.h"
 #include "sym/pages.h"
 #include "uploads/sets.h"
+#include "../tools/whole_text.h"
 #include "work.h"
 
 enum { CONSTANT_BYTES = 256 << 10, CONSTANT_CALLS = 64 };
@@ -197,7 +198,7 @@ static bool index_sym(void *arg)
 {
 	struct bomb *b = arg;
 	struct error e;
-	struct symtext text = symtext_whole(b->input.data);
+	struct symtext text = whole_text(b->input.data);
 	struct symindex *x = symindex_new(str_from(""));
 	struct symspans *s = NULL;
 	struct offmap *m = NULL;

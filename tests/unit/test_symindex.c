@@ -25,6 +25,7 @@
 #include "sym/index_scan.h"
 #include "sym/line.h"
 #include "sym/pages.h"
+#include "whole_text.h"
 
 static struct str no_id = {"", 0};
 
@@ -743,7 +744,7 @@ static void test_memory_of_pages(void **state)
 		struct buffer t = text_new();
 		make_costly(&t, what, rounds(what == 5 ? 20000 : 300000));
 		struct symindex *x = index_of(text_str(&t), SIZE_MAX);
-		struct symtext text = symtext_whole(t.data);
+		struct symtext text = whole_text(t.data);
 		uint64_t bound = sympages_page_bytes_max(x) + (8 << 20);
 		alloc_watch();
 		struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
@@ -813,7 +814,7 @@ static void check_counted(const struct buffer *t, uint64_t most, uint64_t last)
 {
 	enum { UNCOUNTED = 64 << 10 }; /* an eighth, too: what malloc adds is guessed */
 	struct symindex *x = index_of(text_str(t), SIZE_MAX);
-	struct symtext text = symtext_whole(t->data);
+	struct symtext text = whole_text(t->data);
 	struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
 	assert_non_null(s);
 	assert_in_range(s->page_count, 20, UINT32_MAX);
@@ -867,7 +868,7 @@ static bool try_all(void *arg)
 {
 	const struct attempt *a = arg;
 	struct error e;
-	struct symtext text = symtext_whole(a->text.data);
+	struct symtext text = whole_text(a->text.data);
 	struct symindex *x = symindex_new(no_id);
 	struct symspans *s = NULL;
 	struct offmap *m = NULL;
@@ -946,7 +947,7 @@ static void test_a_page_after_one_that_lacked_memory(void **state)
 	(void)state;
 	text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\nFUNC 1000 30 0 outer\n1000 10 1 0\n1010 20 2 0\n"
 	             "FUNC 1018 8 0 inner\n1018 8 7 0\n");
-	struct backwards b = {.index = index_of(text_str(&t), t.len), .text = symtext_whole(t.data)};
+	struct backwards b = {.index = index_of(text_str(&t), t.len), .text = whole_text(t.data)};
 	b.spans = symspans_new(b.index, &b.text, false, 1, NULL, NULL, NULL);
 	b.want = sympages_all(b.index, b.spans, &b.text);
 	assert_int_equal(b.want->code_count, 4);

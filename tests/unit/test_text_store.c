@@ -29,6 +29,7 @@
 #include "seed.h"
 #include "symfiles/arrival.h"
 #include "sym/symmap.h"
+#include "../tools/whole_text.h"
 
 enum { KIB = 1 << 10 };
 
@@ -323,7 +324,7 @@ static void test_pages_by_threads(void **state)
 	assert_non_null(x);
 	assert_int_equal(symindex_feed(x, t.data, t.len, NULL), ERR_OK);
 	assert_int_equal(symindex_finish(x, NULL), ERR_OK);
-	struct symtext whole = symtext_whole(t.data);
+	struct symtext whole = whole_text(t.data);
 	struct symspans *spans = symspans_new(x, &whole, false, 0, NULL, NULL, NULL);
 	assert_non_null(spans);
 	struct offmap *want = sympages_all(x, spans, &whole);
