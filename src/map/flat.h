@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/array.h"
 #include "base/map64.h"
 
 /* An address, or the end of the address space, which does not fit into a uint64_t. */
@@ -137,7 +138,24 @@ void flat_free(struct flat *f);
 /* Bytes of its memory, with malloc's overhead. */
 uint64_t flat_bytes(const struct flat *f);
 bool flat_set_name(struct flat *f, const char *name, uint32_t len);
-bool flat_reserve_segments(struct flat *f, uint32_t count);
-bool flat_reserve_nodes(struct flat *f, uint32_t count);
+
+/* Returns the new node; 0 if out of memory. */
+static inline uint32_t flat_add_node(
+        struct flat *f, uint32_t parent, uint32_t origin, uint32_t call_file, uint32_t call_line)
+{
+	if (!array_reserve(&f->nodes, &f->node_cap, f->node_count + 2, sizeof *f->nodes))
+		return 0;
+	f->nodes[++f->node_count] =
+	        (struct flat_node){parent, parent ? f->nodes[parent].depth + 1 : 1, origin, call_file, call_line};
+	return f->node_count;
+}
+
+static inline bool flat_add_segment(struct flat *f, uint64_t start, uint32_t node, uint32_t line, uint32_t file)
+{
+	if (!array_reserve(&f->segments, &f->segment_cap, f->segment_count + 1, sizeof *f->segments))
+		return false;
+	f->segments[f->segment_count++] = (struct flat_segment){start, node, line, file};
+	return true;
+}
 
 #endif

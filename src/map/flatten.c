@@ -97,16 +97,6 @@ bool flat_set_name(struct flat *f, const char *name, uint32_t len)
 	return true;
 }
 
-bool flat_reserve_segments(struct flat *f, uint32_t count)
-{
-	return array_reserve(&f->segments, &f->segment_cap, count, sizeof *f->segments);
-}
-
-bool flat_reserve_nodes(struct flat *f, uint32_t count)
-{
-	return array_reserve(&f->nodes, &f->node_cap, count + 1, sizeof *f->nodes);
-}
-
 /* ---- lines ---- */
 
 /* Orders indices of lines by start, then by place in the file. */
@@ -335,13 +325,8 @@ static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *c
 /* Returns the new node; 0 if out of memory. */
 static uint32_t add_node(const struct func_records *r, struct flat *out, uint32_t record, uint32_t parent)
 {
-	if (out->node_count + 1 >= out->node_cap && !flat_reserve_nodes(out, out->node_count + 1))
-		return 0;
 	const struct inline_record *i = &r->inlines[record];
-	uint32_t node = ++out->node_count;
-	out->nodes[node] = (struct flat_node){
-	        parent, parent ? out->nodes[parent].depth + 1 : 1, i->origin, i->call_file, i->call_line};
-	return node;
+	return flat_add_node(out, parent, i->origin, i->call_file, i->call_line);
 }
 
 /* Like find_node, for a record that has a first node under another parent. */
@@ -364,14 +349,6 @@ static inline uint32_t find_node(
 	if (!first->node)
 		*first = (struct first_node){parent, add_node(r, out, record, parent)};
 	return first->parent == parent ? first->node : find_further_node(f, r, out, record, parent);
-}
-
-static bool add_segment(struct flat *out, uint64_t start, uint32_t node, uint32_t line, uint32_t file)
-{
-	if (!array_reserve(&out->segments, &out->segment_cap, out->segment_count + 1, sizeof *out->segments))
-		return false;
-	out->segments[out->segment_count++] = (struct flat_segment){start, node, line, file};
-	return true;
 }
 
 static inline const struct inline_range *range_at(const struct ordered *o, uint32_t i)
@@ -434,7 +411,7 @@ static enum sweep_end sweep_ranges(struct flattener *f, const struct func_record
 			}
 		}
 		if (!out->segment_count || node != last_node || line != last_line || file != last_file) {
-			if (!add_segment(out, at, node, line, file))
+			if (!flat_add_segment(out, at, node, line, file))
 				return SWEEP_NO_MEMORY;
 			last_node = node;
 			last_line = line;

@@ -135,21 +135,13 @@ static bool add_segment(struct range_sweep *s, uint64_t at, uint32_t node, struc
 	struct flat_segment *last = f->segment_count ? &f->segments[f->segment_count - 1] : NULL;
 	if (last && last->node == node && last->file == p.file && last->line == p.line)
 		return true;
-	if (!flat_reserve_segments(f, f->segment_count + 1) || !use_string(s, p.file))
-		return false;
-	f->segments[f->segment_count++] = (struct flat_segment){at - f->addr, node, p.line, p.file};
-	return true;
+	return use_string(s, p.file) && flat_add_segment(f, at - f->addr, node, p.line, p.file);
 }
 
 static bool add_node(struct range_sweep *s, uint32_t parent, uint32_t func, struct place call, uint32_t *node)
 {
-	struct flat *f = &s->flat;
-	if (!flat_reserve_nodes(f, f->node_count + 1) || !use_string(s, func) || !use_string(s, call.file))
-		return false;
-	uint32_t depth = parent ? f->nodes[parent].depth + 1 : 1;
-	*node = ++f->node_count;
-	f->nodes[*node] = (struct flat_node){parent, depth, func, call.file, call.line};
-	return true;
+	return use_string(s, func) && use_string(s, call.file) &&
+	       (*node = flat_add_node(&s->flat, parent, func, call.file, call.line));
 }
 
 /* ---- the chain ---- */
