@@ -66,9 +66,8 @@ void symbfile_map_free(struct symbfile_map *m)
 bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
 {
 	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
-	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len +
-	                 (uint64_t)m->range_count * sizeof *m->ranges + (uint64_t)m->pad_count * sizeof *m->pads +
-	                 (uint64_t)m->symbol_count * sizeof *m->symbols + more;
+	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len + m->range_count * sizeof *m->ranges +
+	                 m->pad_count * sizeof *m->pads + m->symbol_count * sizeof *m->symbols + more;
 	int64_t change = (int64_t)(bytes - m->charged);
 	bool fits = !m->too_large && (!m->options.memory_max || bytes <= m->options.memory_max);
 	if (fits && llabs(change) >= CHARGE_STEP &&
@@ -228,16 +227,13 @@ static bool keep_range(struct symbfile_map *m, const struct symbfile_range *rang
 	        .depth = range->depth,
 	        .call_file = PARENTS_FILE,
 	        .call_line = range->call_line,
-	        .arrival = m->range_count};
+	        .arrival = (uint32_t)m->range_count};
 	if (r.va && r.length > 0 - r.va)
 		r.length = 0 - r.va;
 	if (!intern_name(m, range->func, &r.func) || (range->has_file && !intern_text(m, range->file, &r.file)) ||
 	        (range->has_call_file && !intern_text(m, range->call_file, &r.call_file)) || !keep_lines(m, range, &r))
 		return false;
-	if (!array_reserve(&m->ranges, &m->range_cap, m->range_count + 1, sizeof *m->ranges))
-		return false;
-	m->ranges[m->range_count++] = r;
-	return true;
+	return array_append(&m->ranges, &m->range_cap, &m->range_count, &r, sizeof r);
 }
 
 static enum err state_of(struct symbfile_map *m, struct error *e)
@@ -271,10 +267,7 @@ static bool keep_pad(struct symbfile_map *m, const struct symbfile_pad *pad)
 		if (!blob_put(m, frame, 3))
 			return false;
 	}
-	if (!array_reserve(&m->pads, &m->pad_cap, m->pad_count + 1, sizeof *m->pads))
-		return false;
-	m->pads[m->pad_count++] = p;
-	return true;
+	return array_append(&m->pads, &m->pad_cap, &m->pad_count, &p, sizeof p);
 }
 
 /* A pad without frames says nothing and hides nothing. */
@@ -333,11 +326,9 @@ static bool find_symbols(struct symbfile_map *m)
 		if (s && end >= r->va && range_end(r) - s->start <= UINT64_MAX) {
 			s->size = (uint64_t)((end > range_end(r) ? end : range_end(r)) - s->start);
 		} else {
-			ok = array_reserve(&m->symbols, &m->symbol_cap, m->symbol_count + 1, sizeof *m->symbols);
-			if (!ok)
-				break;
-			m->symbols[m->symbol_count++] = (struct range_symbol){r->va, r->length};
-			newest[r->func] = m->symbol_count;
+			const struct range_symbol new = {r->va, r->length};
+			ok = array_append(&m->symbols, &m->symbol_cap, &m->symbol_count, &new, sizeof new);
+			newest[r->func] = (uint32_t)m->symbol_count;
 		}
 		r->symbol = newest[r->func];
 	}
@@ -376,7 +367,7 @@ static bool number_depths(struct symbfile_map *m)
 /* Sorting may take as much memory again. */
 static bool sort_records(struct symbfile_map *m)
 {
-	uint64_t ranges = (uint64_t)m->range_count * sizeof *m->ranges, pads = (uint64_t)m->pad_count * sizeof *m->pads;
+	uint64_t ranges = m->range_count * sizeof *m->ranges, pads = m->pad_count * sizeof *m->pads;
 	if (!symbfile_map_count(m, ranges > pads ? ranges : pads))
 		return false;
 	if (m->range_count)

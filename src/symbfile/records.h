@@ -62,13 +62,12 @@ struct symbfile_map {
 	uint8_t *scratch;               /* escaped text */
 	uint32_t scratch_cap;
 	struct range_record *ranges;
-	uint32_t range_count, range_cap;
 	struct pad_record *pads;
-	uint32_t pad_count, pad_cap;
+	struct range_symbol *symbols;
+	size_t range_count, pad_count, symbol_count;
+	uint32_t range_cap, pad_cap, symbol_cap;
 	uint8_t *blob; /* varints */
 	uint64_t blob_len, blob_cap;
-	struct range_symbol *symbols;
-	uint32_t symbol_count, symbol_cap;
 	uint32_t depths; /* how many there are */
 	uint64_t funcs, inlines, lines;
 	uint64_t charged;
