@@ -157,12 +157,6 @@ static bool parse_address(struct server *s, const char *name)
 	return inet_pton(AF_INET, s->host, &four->sin_addr) == 1;
 }
 
-static int compare_points(const void *a, const void *b)
-{
-	const struct point *p = a, *q = b;
-	return p->at < q->at ? -1 : p->at > q->at;
-}
-
 static void ring_init(struct mc_servers *s)
 {
 	for (unsigned i = 0; i < s->count; i++)
@@ -173,7 +167,7 @@ static void ring_init(struct mc_servers *s)
 			        checksum(s->items[i].name, strlen(s->items[i].name), number, sizeof number);
 			s->ring[i * POINTS + k].server = i;
 		}
-	qsort(s->ring, s->count * POINTS, sizeof s->ring[0], compare_points);
+	qsort(s->ring, s->count * POINTS, sizeof s->ring[0], search_order);
 }
 
 /* The server of the first point at or after the route's hash. There is at least one server. */

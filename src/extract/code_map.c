@@ -12,12 +12,6 @@
 /* Offsets in a range have 32 bits. */
 static const uint64_t CODE_MAX = 1ULL << 32;
 
-static int by_start(const void *a, const void *b)
-{
-	const struct code_section *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
-
 static enum err read_bytes(struct code_section *c, Elf_Scn *s, struct error *e)
 {
 	Elf_Data *data = elf_rawdata(s, NULL);
@@ -49,7 +43,7 @@ static enum err sort_sections(struct code_map *m, struct error *e)
 	uint64_t total = 0;
 	size_t kept = 0;
 	if (m->count > 0)
-		qsort(m->sections, m->count, sizeof *m->sections, by_start);
+		qsort(m->sections, m->count, sizeof *m->sections, search_order);
 	for (size_t i = 0; i < m->count; i++) {
 		if (kept > 0 && m->sections[i].start < m->sections[kept - 1].end)
 			continue;

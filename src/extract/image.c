@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "extract/dwarf_bytes.h"
 
 /* The type of relocation that adds the load address to its addend, the pointer; 0: unknown. */
@@ -44,12 +45,6 @@ static enum err add_pointers(struct image *m, Elf_Scn *s, uint32_t type, struct 
 	return ERR_OK;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	const struct image_pointer *x = a, *y = b;
-	return (x->address > y->address) - (x->address < y->address);
-}
-
 enum err image_read(struct image *m, Elf *elf, struct error *e)
 {
 	GElf_Ehdr header;
@@ -76,7 +71,7 @@ enum err image_read_pointers(struct image *m, Elf *elf, struct error *e)
 		if (gelf_getshdr(s, &h) && h.sh_flags & SHF_ALLOC && h.sh_type == SHT_RELA)
 			err = add_pointers(m, s, type, e);
 	if (m->pointer_count > 0)
-		qsort(m->pointers, m->pointer_count, sizeof *m->pointers, by_address);
+		qsort(m->pointers, m->pointer_count, sizeof *m->pointers, search_order);
 	return err;
 }
 
@@ -102,7 +97,7 @@ uint64_t image_pointer(const struct image *m, uint64_t address)
 {
 	struct image_pointer key = {address, 0}, *found = NULL;
 	if (m->pointer_count > 0)
-		found = bsearch(&key, m->pointers, m->pointer_count, sizeof key, by_address);
+		found = bsearch(&key, m->pointers, m->pointer_count, sizeof key, search_order);
 	if (found)
 		return found->value;
 	struct reader r = reader_at(image_bytes(m, address), 0);

@@ -6,16 +6,11 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/search.h"
 
 struct span {
 	uint64_t start, end;
 };
-
-static int by_start(const void *a, const void *b)
-{
-	const struct span *x = a, *y = b;
-	return (x->start > y->start) - (x->start < y->start);
-}
 
 static struct span *sorted_pieces(const struct result *r)
 {
@@ -24,7 +19,7 @@ static struct span *sorted_pieces(const struct result *r)
 		return NULL;
 	for (size_t i = 0; i < r->piece_count; i++)
 		spans[i] = (struct span){r->pieces[i].start, r->pieces[i].end};
-	qsort(spans, r->piece_count, sizeof *spans, by_start);
+	qsort(spans, r->piece_count, sizeof *spans, search_order);
 	return spans;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
+#include "base/search.h"
 #include "symbtool/answer.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
@@ -79,12 +80,6 @@ struct symbolicate {
 	bool failed; /* answering failed, not reading the question */
 };
 
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return x < y ? -1 : x > y;
-}
-
 /* What stands before + may have been meant as a function, if it is no path. */
 static void complain_of_module(const struct symbolicate *s, size_t module, const struct error *why)
 {
@@ -103,7 +98,7 @@ static enum err read_module(struct symbolicate *s, size_t module, uint64_t *aske
 	if (!count || s->reads[module] == 2)
 		return ERR_OK;
 	if (s->reads[module]++ == 0) {
-		qsort(asked, count, sizeof *asked, compare_addresses);
+		qsort(asked, count, sizeof *asked, search_order);
 		extract.asked = asked;
 		extract.asked_count = count;
 	}
