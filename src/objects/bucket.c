@@ -221,20 +221,14 @@ struct str bucket_stem(struct str name)
 	return name;
 }
 
-static char *write_path(char *at, struct str name, struct str id)
+size_t bucket_object_path(char *out, struct str name, struct str id)
 {
-	at = percent_encode(at, name, false);
+	char *at = percent_encode(out, name, false);
 	*at++ = '/';
 	at = percent_encode(at, id, false);
 	*at++ = '/';
-	at = percent_encode(at, bucket_stem(name), false);
-	memcpy(at, ".sym", sizeof ".sym");
-	return at + strlen(".sym");
-}
-
-size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id)
-{
-	return (size_t)(write_path(out, name, id) - out);
+	at = stpcpy(percent_encode(at, bucket_stem(name), false), ".sym");
+	return (size_t)(at - out);
 }
 
 /* The first two characters of the name, or the only one. */
@@ -252,20 +246,14 @@ static bool source_can_hold(const struct source *s, struct bucket_object object)
 	       !(s->two_levels && str_equal(first_two(object.name), str_from("..")));
 }
 
-static const struct bucket_path *make_path(
-        struct bucket_path *path, struct bucket_object object, const struct source *s)
+static const char *make_path(char path[BUCKET_PATH_MAX], struct bucket_object object, const struct source *s)
 {
-	struct str above = {"", 0};
-	char *encoded = stpcpy(path->encoded, s->above);
+	char *at = stpcpy(path, s->above);
 	if (s->two_levels) {
-		above = first_two(object.name);
-		encoded = percent_encode(encoded, above, false);
-		*encoded++ = '/';
+		at = percent_encode(at, first_two(object.name), false);
+		*at++ = '/';
 	}
-	write_path(encoded, object.name, object.id);
-	int n = snprintf(path->plain, sizeof path->plain, "%s%.*s%s%.*s/%.*s/%.*s.sym", s->above, STR_FMT(above),
-	        s->two_levels ? "/" : "", STR_FMT(object.name), STR_FMT(object.id), STR_FMT(bucket_stem(object.name)));
-	path->plain_len = (size_t)n;
+	bucket_object_path(at, object.name, object.id);
 	return path;
 }
 
@@ -277,8 +265,8 @@ static void *own_client(struct bucket_client *c, unsigned source)
 }
 
 /* One attempt at an object; the body has been started. */
-static void try_source(struct bucket_client *c, unsigned source, const struct bucket_path *path,
-        const atomic_bool *cancel, struct bucket_result *result)
+static void try_source(struct bucket_client *c, unsigned source, const char *path, const atomic_bool *cancel,
+        struct bucket_result *result)
 {
 	const struct bucket_backend *backend = c->sources->items[source].backend;
 	int64_t started = clock_now();
@@ -297,10 +285,10 @@ static void fetch_object(struct bucket_client *c, unsigned source, struct bucket
         const atomic_bool *cancel, struct bucket_result *result)
 {
 	const struct source *s = &c->sources->items[source];
-	struct bucket_path path;
+	char path[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
 	if (source_can_hold(s, object))
-		try_source(c, source, make_path(&path, object, s), cancel, result);
+		try_source(c, source, make_path(path, object, s), cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "no bucket can hold a file with this name or id");
 }
@@ -335,25 +323,21 @@ char *bucket_locate(
         struct bucket_client *c, unsigned source, struct bucket_object object, bool zstd, struct bucket_result *result)
 {
 	const struct source *s = &c->sources->items[source];
-	struct bucket_path path;
+	char path[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){.outcome = BUCKET_FAILED};
 	void *own = s->backend->locate && source_can_hold(s, object) ? own_client(c, source) : NULL;
-	return own ? s->backend->locate(own, make_path(&path, object, s), zstd, result) : NULL;
+	return own ? s->backend->locate(own, make_path(path, object, s), zstd, result) : NULL;
 }
 
-void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *text, uint64_t max,
+void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	struct bucket_path path = {.plain_len = strlen(text)};
 	*result = (struct bucket_result){0};
-	if (path.plain_len > BUCKET_PLAIN_MAX) {
-		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
-		return;
-	}
-	memcpy(path.plain, text, path.plain_len + 1);
-	memcpy(path.encoded, text, path.plain_len + 1);
 	bucket_body_start(c->body, sink, max);
-	try_source(c, source, &path, cancel, result);
+	if (strlen(path) > BUCKET_PLAIN_MAX)
+		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
+	else
+		try_source(c, source, path, cancel, result);
 }
 
 enum err bucket_list(
@@ -378,15 +362,13 @@ static bool discard(void *arg, const uint8_t *data, size_t len)
  * own, and 404 to a build id that it does not have. */
 static void probe(struct bucket_client *c, unsigned source, struct bucket_result *result)
 {
-#define NO_BUILD_ID "buildid/0000000000000000000000000000000000000000/debuginfo"
-	static const struct bucket_path none = {.plain = "__heartbeat__", .plain_len = 13, .encoded = "__heartbeat__"},
-	                                no_build_id = {.plain = NO_BUILD_ID,
-	                                        .plain_len = sizeof NO_BUILD_ID - 1,
-	                                        .encoded = NO_BUILD_ID};
+	const char *none = c->sources->items[source].kind == BUCKET_DEBUGINFOD
+	                           ? "buildid/0000000000000000000000000000000000000000/debuginfo"
+	                           : "__heartbeat__";
 	struct bucket_raw_sink sink = {.add = discard};
 	*result = (struct bucket_result){0};
 	bucket_body_start_raw(c->body, &sink, c->sources->max_size);
-	try_source(c, source, c->sources->items[source].kind == BUCKET_DEBUGINFOD ? &no_build_id : &none, NULL, result);
+	try_source(c, source, none, NULL, result);
 }
 
 enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)

@@ -41,9 +41,9 @@ bool bucket_can_hold(struct str name, struct str id);
 /* The name without a final ".pdb" of any case: what ".sym" is appended to. */
 struct str bucket_stem(struct str name);
 /* "name/id/name.sym", with each segment percent-encoded except A-Za-z0-9-._~; a final ".pdb" in any case is replaced by
- * ".sym". Returns the length. */
+ * ".sym". Returns the length, which leaves room for a folder above it. */
 enum { BUCKET_PATH_MAX = 3 * 3 * 1024 + 48 };
-size_t bucket_object_path(char out[BUCKET_PATH_MAX], struct str name, struct str id);
+size_t bucket_object_path(char *out, struct str name, struct str id);
 
 struct bucket_object {
 	struct str name, id;
@@ -72,8 +72,8 @@ enum bucket_kind {
 };
 enum bucket_kind bucket_kind_of_url(const char *url);
 enum bucket_kind bucket_source_kind(const struct bucket_sources *s, unsigned source);
-/* One attempt at any object, of at most max bytes inflated, by its path below the source: of letters, digits and "-._/"
- * only, or percent-encoded if the source is a web server. A path of more than BUCKET_PLAIN_MAX bytes is missing. */
+/* One attempt at any object, of at most max bytes inflated, by its percent-encoded path below the source. One of more
+ * than BUCKET_PLAIN_MAX bytes is missing. */
 enum { BUCKET_PLAIN_MAX = 3 * 1024 };
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);

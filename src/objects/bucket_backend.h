@@ -38,13 +38,6 @@ bool bucket_body_ends_line(const struct bucket_body *b);
 uint64_t bucket_body_wire_bytes(const struct bucket_body *b);
 uint64_t bucket_body_text_bytes(const struct bucket_body *b);
 
-/* Where an object is below a source. */
-struct bucket_path {
-	char plain[3 * 1024 + 48]; /* as a file or a key is called */
-	size_t plain_len;
-	char encoded[BUCKET_PATH_MAX]; /* for a URL */
-};
-
 /* A listing that runs. */
 struct bucket_listing {
 	store_found *found;
@@ -64,14 +57,14 @@ struct bucket_backend {
 	/* NULL if out of memory. */
 	void *(*client_new)(void *source);
 	void (*client_free)(void *client);
-	/* One attempt: feeds body, and sets outcome, status, length_known and text of the result. No segment of the
-	 * path leads out of its place. */
-	void (*fetch)(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
+	/* One attempt: feeds body, and sets outcome, status, length_known and text of the result. The path is
+	 * percent-encoded, shorter than BUCKET_PATH_MAX, and no segment of it leads out of its place. */
+	void (*fetch)(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,
 	        struct bucket_result *result);
 	/* One attempt: sets outcome, status and text of the result and, if there is such an object, the URL by which
 	 * anybody may GET it for some minutes; the caller frees it. NULL, or a NULL URL: it must be fetched. zstd:
 	 * whether the reader takes an object that is packed so. */
-	char *(*locate)(void *client, const struct bucket_path *path, bool zstd, struct bucket_result *result);
+	char *(*locate)(void *client, const char *path, bool zstd, struct bucket_result *result);
 
 	/* All NULL of a kind that cannot be written. Errors are those of objects/store.h; those that are
 	 * ERR_UNAVAILABLE get the name of the setting there. */

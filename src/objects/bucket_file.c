@@ -120,26 +120,11 @@ static void *file_client_new(void *source)
 }
 
 /* Opened for each call, so that a file system mounted later is seen. Without the directory nothing is known. */
-static int open_base_as(const struct file_source *s, int access, struct error *e)
+static int open_base(const struct file_source *s, int access, struct error *e)
 {
 	int fd = open(s->directory, access | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		io_error(e, s->directory);
-	return fd;
-}
-
-static int open_base(const struct file_source *s, struct error *e)
-{
-	return open_base_as(s, O_RDONLY, e);
-}
-
-/* For one object, where the directory need not be readable itself. -1: the result says why. */
-static int open_directory(const struct file_source *s, struct bucket_result *result)
-{
-	struct error e;
-	int fd = open_base_as(s, O_PATH, &e);
-	if (fd < 0)
-		bucket_result_set(result, BUCKET_FAILED, "%.190s", e.text);
 	return fd;
 }
 
@@ -256,7 +241,7 @@ static void *file_put_begin(void *client, struct error *e)
 	}
 	p->client = client;
 	p->fd = -1;
-	p->base = open_base(p->client->source, e);
+	p->base = open_base(p->client->source, O_RDONLY, e);
 	if (p->base >= 0)
 		clean(p->client->source, p->base);
 	if (p->base >= 0 && !open_temporary(p, e))
@@ -360,15 +345,20 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, const stru
 	return BUCKET_OK;
 }
 
-static void file_fetch(void *client, const struct bucket_path *path, struct bucket_body *body,
-        const atomic_bool *cancel, struct bucket_result *result)
+static void file_fetch(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,
+        struct bucket_result *result)
 {
 	struct file_client *c = client;
 	struct stat st;
-	int directory = open_directory(c->source, result);
-	if (directory < 0)
+	struct error e;
+	char name[BUCKET_PATH_MAX];
+	/* for one object, the directory need not be readable itself */
+	int directory = open_base(c->source, O_PATH, &e);
+	if (directory < 0) {
+		bucket_result_set(result, BUCKET_FAILED, "%.190s", e.text);
 		return;
-	int fd = open_object(directory, path->plain, &st, result);
+	}
+	int fd = open_object(directory, percent_decode(name, str_from(path)) ? name : "", &st, result);
 	if (fd >= 0) {
 		read_object(c, fd, &st, body, cancel, result);
 		close(fd);
@@ -450,7 +440,7 @@ static enum err file_list(void *client, const char *path, const struct bucket_li
 	const struct file_client *c = client;
 	struct walk w = {.listing = listing, .cancel = cancel, .e = e};
 	w.deadline = clock_now() + c->source->limits.total_timeout;
-	int base = open_base(c->source, e);
+	int base = open_base(c->source, O_RDONLY, e);
 	if (base < 0)
 		return ERR_UNAVAILABLE;
 	int fd = openat(base, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -469,7 +459,7 @@ static enum err file_remove(void *client, const char *path, struct error *e)
 {
 	const struct file_client *c = client;
 	char above[STORE_PATH_MAX];
-	int base = open_base(c->source, e);
+	int base = open_base(c->source, O_RDONLY, e);
 	if (base < 0)
 		return ERR_UNAVAILABLE;
 	bool gone = unlinkat(base, path, 0) == 0 || errno == ENOENT;
@@ -508,7 +498,7 @@ static bool can_write(int base, const char *directory)
 static enum err file_probe_writing(void *client, struct error *e)
 {
 	const struct file_client *c = client;
-	int base = open_base(c->source, e);
+	int base = open_base(c->source, O_RDONLY, e);
 	if (base < 0)
 		return ERR_UNAVAILABLE;
 	bool good = can_write(base, STORE_TEMPORARY) || errno == ENOENT;

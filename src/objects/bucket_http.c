@@ -237,13 +237,13 @@ static enum bucket_outcome judge_status(
 	return bucket_result_set(result, outcome, "HTTP status %d", reply->status);
 }
 
-static void http_fetch(void *client, const struct bucket_path *path, struct bucket_body *body,
-        const atomic_bool *cancel, struct bucket_result *result)
+static void http_fetch(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,
+        struct bucket_result *result)
 {
 	const struct http_client *c = client;
 	const struct http_source *s = c->source;
 	char *url = NULL;
-	if (asprintf(&url, "%s%s%s", s->base, path->encoded, s->query) < 0) {
+	if (asprintf(&url, "%s%s%s", s->base, path, s->query) < 0) {
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}

@@ -542,19 +542,19 @@ static enum err s3_remove(void *client, const char *path, struct error *e)
 /* ---- reading ---- */
 
 /* The caller frees it. NULL: the result says why. */
-static char *url_to_read(const struct s3_place *place, const struct bucket_path *path, struct bucket_result *result)
+static char *url_to_read(const struct s3_place *place, const char *path, struct bucket_result *result)
 {
-	char *url = NULL;
-	if (strlen(place->prefix) + path->plain_len > KEY_MAX)
+	char *url = NULL, key[BUCKET_PATH_MAX];
+	if (!percent_decode(key, str_from(path)) || strlen(place->prefix) + strlen(key) > KEY_MAX)
 		bucket_result_set(result, BUCKET_MISSING, "longer than a key of S3 can be");
-	else if (asprintf(&url, "%s%s", place->base, path->encoded) >= 0)
+	else if (asprintf(&url, "%s%s", place->base, path) >= 0)
 		return url;
 	else
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 	return NULL;
 }
 
-static void s3_fetch(void *client, const struct bucket_path *path, struct bucket_body *body, const atomic_bool *cancel,
+static void s3_fetch(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
 	struct http_client *c = client;
@@ -567,7 +567,7 @@ static void s3_fetch(void *client, const struct bucket_path *path, struct bucket
 }
 
 /* A few bytes tell how it is packed: S3 is asked to say so to the reader, since who stored it may not have. */
-static char *s3_locate(void *client, const struct bucket_path *path, bool zstd, struct bucket_result *result)
+static char *s3_locate(void *client, const char *path, bool zstd, struct bucket_result *result)
 {
 	struct http_client *c = client;
 	const struct s3_place *place = source_of(c)->place;

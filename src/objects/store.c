@@ -294,8 +294,8 @@ static bool add_reading(void *arg, const uint8_t *data, size_t len)
 	return r->add(r->arg, data + again, len - again) || stop_reading(r, BUCKET_ABORTED, "aborted by the reader");
 }
 
-static void get_once(struct store_client *c, const struct bucket_path *path, struct reading *r,
-        const atomic_bool *cancel, struct bucket_result *result)
+static void get_once(struct store_client *c, const char *path, struct reading *r, const atomic_bool *cancel,
+        struct bucket_result *result)
 {
 	struct bucket_raw_sink sink = {begin_reading, add_reading, r};
 	*result = (struct bucket_result){0};
@@ -318,21 +318,20 @@ static bool may_try_again(const struct reading *r, const atomic_bool *cancel, co
 	       !(cancel && atomic_load(cancel));
 }
 
-void store_get(struct store_client *c, const char *text, bool (*add)(void *arg, const uint8_t *data, size_t len),
+void store_get(struct store_client *c, const char *path, bool (*add)(void *arg, const uint8_t *data, size_t len),
         void *arg, const atomic_bool *cancel, struct bucket_result *result)
 {
 	int64_t started = clock_now();
-	struct bucket_path path = {.plain_len = strlen(text)};
+	char encoded[3 * STORE_PATH_MAX];
 	struct reading r = {.add = add, .arg = arg, .max = c->store->max_size};
 	*result = (struct bucket_result){.outcome = BUCKET_MISSING, .text = "no object has such a name"};
-	if (path.plain_len >= STORE_PATH_MAX)
+	if (strlen(path) >= STORE_PATH_MAX)
 		return;
-	memcpy(path.plain, text, path.plain_len + 1);
-	*percent_encode(path.encoded, str_from(text), true) = 0;
-	get_once(c, &path, &r, cancel, result);
+	*percent_encode(encoded, str_from(path), true) = 0;
+	get_once(c, encoded, &r, cancel, result);
 	for (uint64_t i = 0; i < c->store->retries && may_try_again(&r, cancel, result); i++) {
 		bucket_pause(i);
-		get_once(c, &path, &r, cancel, result);
+		get_once(c, encoded, &r, cancel, result);
 	}
 	result->wire_bytes = r.wire;
 	result->text_bytes = r.text;
