@@ -101,7 +101,6 @@ static void add_result(struct bucket_result *all, const struct bucket_result *on
 	sum.wire_bytes += all->wire_bytes;
 	sum.text_bytes += all->text_bytes;
 	sum.elapsed += all->elapsed;
-	sum.delivered = sum.delivered || all->delivered;
 	*all = sum;
 }
 

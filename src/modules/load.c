@@ -228,7 +228,7 @@ static enum outcome_class get_text(struct loader *r, struct load *l, unsigned so
 	struct bucket_sink sink = arrival_sink(&in);
 	bucket_fetch(r->bucket, source, (struct bucket_object){l->name, id}, &sink, &context->stopping, &t.result);
 	struct offmap *map = arrival_finish(&in, t.result.outcome == BUCKET_OK);
-	if (t.result.delivered)
+	if (t.result.text_bytes)
 		histogram_observe(H_PARSE, in.parse_time);
 	t.err = in.err;
 	t.why = in.error.text;

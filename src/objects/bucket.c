@@ -41,7 +41,7 @@ struct bucket_sources {
 
 struct bucket_client {
 	struct bucket_sources *sources; /* not owned */
-	struct bucket_body *body;
+	struct bucket_body body;
 	void *own[SOURCES_MAX]; /* one per source, made when first needed */
 };
 
@@ -165,14 +165,8 @@ enum err bucket_check_url(const struct config *c, const char *url, struct error 
 struct bucket_client *bucket_client_new(struct bucket_sources *s)
 {
 	struct bucket_client *c = calloc(1, sizeof *c);
-	struct bucket_body *body = bucket_body_new();
-	if (!c || !body) {
-		free(c);
-		bucket_body_free(body);
-		return NULL;
-	}
-	c->sources = s;
-	c->body = body;
+	if (c)
+		c->sources = s;
 	return c;
 }
 
@@ -183,7 +177,7 @@ void bucket_client_free(struct bucket_client *c)
 	for (unsigned i = 0; i < c->sources->count; i++)
 		if (c->own[i])
 			c->sources->items[i].backend->client_free(c->own[i]);
-	bucket_body_free(c->body);
+	bucket_body_release(&c->body);
 	free(c);
 }
 
@@ -274,10 +268,9 @@ static void try_source(struct bucket_client *c, unsigned source, const char *pat
 	if (!own)
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 	else
-		backend->fetch(own, path, c->body, cancel, result);
-	result->wire_bytes = bucket_body_wire_bytes(c->body);
-	result->text_bytes = bucket_body_text_bytes(c->body);
-	result->delivered = result->text_bytes > 0;
+		backend->fetch(own, path, &c->body, cancel, result);
+	result->wire_bytes = c->body.layers[0].bytes;
+	result->text_bytes = c->body.text;
 	result->elapsed = clock_now() - started;
 }
 
@@ -307,7 +300,7 @@ static void count(unsigned source, const struct bucket_result *result)
 void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result)
 {
-	bucket_body_start(c->body, sink, c->sources->max_size);
+	bucket_body_start(&c->body, sink, c->sources->max_size);
 	fetch_object(c, source, object, cancel, result);
 	count(source, result);
 }
@@ -315,7 +308,7 @@ void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object
 void bucket_fetch_raw(struct bucket_client *c, unsigned source, struct bucket_object object,
         const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	bucket_body_start_raw(c->body, sink, c->sources->max_size);
+	bucket_body_start_raw(&c->body, sink, c->sources->max_size);
 	fetch_object(c, source, object, cancel, result);
 }
 
@@ -333,7 +326,7 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *pat
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
 	*result = (struct bucket_result){0};
-	bucket_body_start(c->body, sink, max);
+	bucket_body_start(&c->body, sink, max);
 	if (strlen(path) > BUCKET_PLAIN_MAX)
 		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
 	else
@@ -367,7 +360,7 @@ static void probe(struct bucket_client *c, unsigned source, struct bucket_result
 	                           : "__heartbeat__";
 	struct bucket_raw_sink sink = {.add = discard};
 	*result = (struct bucket_result){0};
-	bucket_body_start_raw(c->body, &sink, c->sources->max_size);
+	bucket_body_start_raw(&c->body, &sink, c->sources->max_size);
 	try_source(c, source, none, NULL, result);
 }
 

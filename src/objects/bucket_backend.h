@@ -10,15 +10,33 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "base/unpack.h"
 #include "objects/bucket.h"
 #include "objects/place_clock.h"
 #include "objects/store.h"
 
 /* Turns the bytes of an object into text for the sink. The object may be plain, gzip or zstd, or one of these in
  * another. */
-struct bucket_body;
-struct bucket_body *bucket_body_new(void);
-void bucket_body_free(struct bucket_body *b);
+enum { BODY_LAYERS = 2 };
+/* Begin with all 0. Others only read it. */
+struct bucket_body {
+	uint64_t max, text; /* bytes of the text: at most, so far */
+	uint8_t last;       /* byte of the text; 0: there is none yet */
+	enum bucket_outcome outcome;
+	const char *problem; /* what was wrong, if anything */
+	const struct bucket_sink *sink;
+	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
+	bool begun;
+	struct body_layer {
+		enum packing packing;
+		uint8_t head[PACKING_HEAD]; /* kept until the packing is known */
+		uint8_t head_len;
+		uint64_t bytes;            /* seen in this layer: in the first those of the object */
+		struct unpacker *unpacker; /* made when first needed, then kept */
+	} layers[BODY_LAYERS];
+	uint8_t *between; /* from the first layer to the second */
+};
+void bucket_body_release(struct bucket_body *b);
 /* Makes it ready for another object, whose text may have max bytes. */
 void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max);
 /* Makes it ready for an object of at most max bytes that is passed on as it is. */
@@ -30,13 +48,6 @@ enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket
 enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len);
 /* The object ends here: BUCKET_BROKEN if its gzip or zstd does not. */
 enum bucket_outcome bucket_body_end(struct bucket_body *b);
-/* What was wrong, if anything. */
-const char *bucket_body_problem(const struct bucket_body *b);
-bool bucket_body_is_packed(const struct bucket_body *b);
-/* The text so far ends with a line feed. */
-bool bucket_body_ends_line(const struct bucket_body *b);
-uint64_t bucket_body_wire_bytes(const struct bucket_body *b);
-uint64_t bucket_body_text_bytes(const struct bucket_body *b);
 
 /* A listing that runs. */
 struct bucket_listing {

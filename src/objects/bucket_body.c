@@ -10,57 +10,23 @@
 #include <string.h>
 
 #include "base/background.h"
-#include "base/unpack.h"
 
-enum { LAYERS = 2, BETWEEN_SIZE = 65536 };
+enum { BETWEEN_SIZE = 65536 };
 
-struct layer {
-	enum packing packing;
-	uint8_t head[PACKING_HEAD]; /* kept until the packing is known */
-	uint8_t head_len;
-	uint64_t bytes;            /* seen in this layer */
-	struct unpacker *unpacker; /* made when first needed, then kept */
-};
-
-struct bucket_body {
-	const struct bucket_sink *sink;
-	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
-	bool begun;
-	uint64_t max, text;
-	struct layer layers[LAYERS];
-	uint8_t *between; /* BETWEEN_SIZE bytes, from the first layer to the second */
-	uint8_t last;     /* byte of the text */
-	enum bucket_outcome outcome;
-	const char *problem;
-};
-
-struct bucket_body *bucket_body_new(void)
+void bucket_body_release(struct bucket_body *b)
 {
-	return calloc(1, sizeof(struct bucket_body));
-}
-
-void bucket_body_free(struct bucket_body *b)
-{
-	if (!b)
-		return;
-	for (unsigned i = 0; i < LAYERS; i++)
+	for (unsigned i = 0; i < BODY_LAYERS; i++)
 		unpacker_free(b->layers[i].unpacker);
 	free(b->between);
-	free(b);
 }
 
 void bucket_body_start(struct bucket_body *b, const struct bucket_sink *sink, uint64_t max)
 {
-	b->sink = sink;
-	b->raw = NULL;
-	b->begun = false;
-	b->max = max < UINT64_MAX / 4 ? max : UINT64_MAX / 4; /* so that sums of it do not overflow */
-	b->text = 0;
-	b->last = 0;
-	b->outcome = BUCKET_OK;
-	b->problem = "";
-	for (unsigned i = 0; i < LAYERS; i++)
-		b->layers[i] = (struct layer){.unpacker = b->layers[i].unpacker};
+	const struct bucket_body old = *b;
+	max = max < UINT64_MAX / 4 ? max : UINT64_MAX / 4; /* so that sums of it do not overflow */
+	*b = (struct bucket_body){.sink = sink, .max = max, .problem = "", .between = old.between};
+	for (unsigned i = 0; i < BODY_LAYERS; i++)
+		b->layers[i].unpacker = old.layers[i].unpacker;
 }
 
 void bucket_body_start_raw(struct bucket_body *b, const struct bucket_raw_sink *sink, uint64_t max)
@@ -118,7 +84,7 @@ static bool text_copy(struct bucket_body *b, const uint8_t *data, size_t len)
 }
 
 /* Whether a step went well. */
-static bool inflated(struct bucket_body *b, const struct layer *l, enum err e)
+static bool inflated(struct bucket_body *b, const struct body_layer *l, enum err e)
 {
 	if (e == ERR_NO_MEMORY)
 		return stop_body(b, BUCKET_FAILED, "out of memory");
@@ -126,7 +92,7 @@ static bool inflated(struct bucket_body *b, const struct layer *l, enum err e)
 }
 
 /* Inflates as much as there is room for. What a whole object is packed in may be kept as it is. */
-static enum err inflate(struct bucket_body *b, struct layer *l, const uint8_t **data, size_t *len, uint8_t *out,
+static enum err inflate(struct bucket_body *b, struct body_layer *l, const uint8_t **data, size_t *len, uint8_t *out,
         size_t room, size_t *got)
 {
 	const uint8_t *from = *data;
@@ -142,7 +108,7 @@ static enum err inflate(struct bucket_body *b, struct layer *l, const uint8_t **
 }
 
 /* The inflated bytes are text: they go straight into the sink, as much at a time as it has room for. */
-static bool inflate_text(struct bucket_body *b, struct layer *l, const uint8_t *data, size_t len)
+static bool inflate_text(struct bucket_body *b, struct body_layer *l, const uint8_t *data, size_t len)
 {
 	size_t room = 0, got = 0;
 	do {
@@ -159,10 +125,10 @@ static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data
 /* The first inflated bytes, and all of them if they are packed again, go through the layer below. */
 static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
 {
-	struct layer *l = &b->layers[level];
+	struct body_layer *l = &b->layers[level];
 	size_t room, got;
 	do {
-		struct layer *below = level + 1 < LAYERS ? &b->layers[level + 1] : NULL;
+		struct body_layer *below = level + 1 < BODY_LAYERS ? &b->layers[level + 1] : NULL;
 		if (!below || below->packing == PACKING_NONE)
 			return inflate_text(b, l, data, len);
 		room = below->packing == PACKING_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
@@ -173,7 +139,7 @@ static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *
 	return true;
 }
 
-static bool start_unpacking(struct bucket_body *b, struct layer *l)
+static bool start_unpacking(struct bucket_body *b, struct body_layer *l)
 {
 	if (!l->unpacker)
 		l->unpacker = unpacker_new();
@@ -188,7 +154,7 @@ static bool start_unpacking(struct bucket_body *b, struct layer *l)
 }
 
 /* Collects bytes in the head until the packing is known. */
-static bool layer_look(struct bucket_body *b, struct layer *l, const uint8_t **data, size_t *len)
+static bool layer_look(struct bucket_body *b, struct body_layer *l, const uint8_t **data, size_t *len)
 {
 	while (*len > 0 && l->packing == PACKING_UNKNOWN) {
 		l->head[l->head_len++] = *(*data)++;
@@ -206,7 +172,7 @@ static bool layer_pass(struct bucket_body *b, unsigned level, const uint8_t *dat
 }
 
 /* Data that inflates to nothing is bounded too; gzip of noise is slightly larger than the noise. */
-static bool layer_count(struct bucket_body *b, struct layer *l, size_t len)
+static bool layer_count(struct bucket_body *b, struct body_layer *l, size_t len)
 {
 	l->bytes += len;
 	return l->bytes <= b->max + b->max / 8 + BETWEEN_SIZE ||
@@ -215,7 +181,7 @@ static bool layer_count(struct bucket_body *b, struct layer *l, size_t len)
 
 static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
 {
-	struct layer *l = &b->layers[level];
+	struct body_layer *l = &b->layers[level];
 	if (!layer_count(b, l, len))
 		return false;
 	if (l->packing != PACKING_UNKNOWN)
@@ -257,8 +223,8 @@ enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, 
 
 enum bucket_outcome bucket_body_end(struct bucket_body *b)
 {
-	for (unsigned i = 0; i < LAYERS && b->outcome == BUCKET_OK && !b->raw; i++) {
-		struct layer *l = &b->layers[i];
+	for (unsigned i = 0; i < BODY_LAYERS && b->outcome == BUCKET_OK && !b->raw; i++) {
+		struct body_layer *l = &b->layers[i];
 		if (l->packing == PACKING_UNKNOWN)
 			text_copy(b, l->head, l->head_len); /* a text of a few bytes or none */
 		else if (l->packing != PACKING_NONE && !unpacker_complete(l->unpacker))
@@ -266,29 +232,4 @@ enum bucket_outcome bucket_body_end(struct bucket_body *b)
 		l->head_len = 0;
 	}
 	return b->outcome;
-}
-
-const char *bucket_body_problem(const struct bucket_body *b)
-{
-	return b->problem;
-}
-
-bool bucket_body_is_packed(const struct bucket_body *b)
-{
-	return b->layers[0].packing == PACKING_GZIP || b->layers[0].packing == PACKING_ZSTD;
-}
-
-bool bucket_body_ends_line(const struct bucket_body *b)
-{
-	return b->text > 0 && b->last == '\n';
-}
-
-uint64_t bucket_body_wire_bytes(const struct bucket_body *b)
-{
-	return b->layers[0].bytes;
-}
-
-uint64_t bucket_body_text_bytes(const struct bucket_body *b)
-{
-	return b->text;
 }

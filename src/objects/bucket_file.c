@@ -322,7 +322,7 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, const stru
 	snprintf(head.etag, sizeof head.etag, "\"%llx-%llx\"", (unsigned long long)modified(st),
 	        (unsigned long long)st->st_size);
 	if (bucket_body_begin(body, &head) != BUCKET_OK)
-		return bucket_result_set(result, BUCKET_ABORTED, "%s", bucket_body_problem(body));
+		return bucket_result_set(result, BUCKET_ABORTED, "%s", body->problem);
 	while ((n = read(fd, c->buffer, sizeof c->buffer)) > 0) {
 		at += n;
 		if (bucket_body_add(body, c->buffer, (size_t)n) != BUCKET_OK)
@@ -338,7 +338,7 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, const stru
 	if (outcome == BUCKET_BROKEN && !is_settled(fd, st, cancel))
 		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
-		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
+		return bucket_result_set(result, outcome, "%s", body->problem);
 	if (at != st->st_size)
 		return bucket_result_set(result, BUCKET_FAILED, "the file changed while it was read");
 	result->length_known = true;

@@ -155,16 +155,16 @@ static enum bucket_outcome check_whole(
 {
 	if (reply->many_lengths)
 		return bucket_result_set(result, BUCKET_FAILED, "more than one Content-Length");
-	if (reply->head.sized && reply->head.length != bucket_body_wire_bytes(body))
+	if (reply->head.sized && reply->head.length != body->layers[0].bytes)
 		return bucket_result_set(result, BUCKET_FAILED, "the length differs from Content-Length");
 	enum bucket_outcome outcome = bucket_body_end(body);
 	/* If nothing tells its length, it may have been cut off on the way. */
 	if (outcome == BUCKET_BROKEN && !reply->chunked && !reply->head.sized)
 		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
-		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
-	result->length_known = reply->chunked || reply->head.sized || bucket_body_is_packed(body);
-	if (!result->length_known && !bucket_body_ends_line(body))
+		return bucket_result_set(result, outcome, "%s", body->problem);
+	result->length_known = reply->chunked || reply->head.sized || body->layers[0].packing > PACKING_NONE;
+	if (!result->length_known && body->last != '\n')
 		return bucket_result_set(result, BUCKET_FAILED, "a body of unknown length ends within a line");
 	return result->outcome = BUCKET_OK;
 }
@@ -172,11 +172,11 @@ static enum bucket_outcome check_whole(
 static enum bucket_outcome judge(struct bucket_body *body, const struct transfer_reply *reply,
         const struct bucket_http_call *call, struct bucket_result *result)
 {
-	enum bucket_outcome outcome = bucket_body_add(body, NULL, 0);
+	enum bucket_outcome outcome = body->outcome;
 	if (reply->cancelled)
 		return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
 	if (outcome != BUCKET_OK && outcome != BUCKET_BROKEN)
-		return bucket_result_set(result, outcome, "%s", bucket_body_problem(body));
+		return bucket_result_set(result, outcome, "%s", body->problem);
 	/* If the host has several addresses, another may have been used instead. */
 	if (reply->address_refused && !reply->whole)
 		return bucket_result_set(result, BUCKET_FAILED, "redirect to a local address");

@@ -53,7 +53,6 @@ struct bucket_result {
 	int64_t elapsed;   /* nanoseconds */
 	bool length_known; /* Content-Length, the last chunk, the end of its gzip or zstd, or the file's size told where
 	                      the object ends */
-	bool delivered;    /* the sink has received bytes */
 	char text[200];    /* about a failure, without secrets */
 };
 

@@ -29,7 +29,7 @@ struct symbfile_store {
 struct store_client {
 	struct symbfile_store *store; /* not owned */
 	void *own;
-	struct bucket_body *body;
+	struct bucket_body body;
 };
 
 struct store_put {
@@ -68,9 +68,8 @@ struct symbfile_store *symbfile_store_new(const struct config *c, struct error *
 
 static void client_free(struct store_client *c)
 {
-	if (c->own)
-		c->store->backend->client_free(c->own);
-	bucket_body_free(c->body);
+	c->store->backend->client_free(c->own);
+	bucket_body_release(&c->body);
 	free(c);
 }
 
@@ -99,10 +98,9 @@ static struct store_client *client_new(struct symbfile_store *s)
 		return NULL;
 	c->store = s;
 	c->own = s->backend->client_new(s->own);
-	c->body = bucket_body_new();
-	if (c->own && c->body)
+	if (c->own)
 		return c;
-	client_free(c);
+	free(c);
 	return NULL;
 }
 
@@ -301,8 +299,8 @@ static void get_once(struct store_client *c, const char *path, struct reading *r
 	*result = (struct bucket_result){0};
 	r->outcome = BUCKET_OK;
 	r->wire = 0;
-	bucket_body_start_raw(c->body, &sink, UINT64_MAX);
-	c->store->backend->fetch(c->own, path, c->body, cancel, result);
+	bucket_body_start_raw(&c->body, &sink, UINT64_MAX);
+	c->store->backend->fetch(c->own, path, &c->body, cancel, result);
 	if (r->outcome != BUCKET_OK)
 		bucket_result_set(result, r->outcome, "%s", r->problem);
 	else if (result->outcome == BUCKET_OK && r->wire < r->text)
@@ -335,7 +333,6 @@ void store_get(struct store_client *c, const char *path, bool (*add)(void *arg, 
 	}
 	result->wire_bytes = r.wire;
 	result->text_bytes = r.text;
-	result->delivered = r.text > 0;
 	result->elapsed = clock_now() - started;
 }
 

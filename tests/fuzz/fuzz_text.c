@@ -232,20 +232,19 @@ static enum bucket_outcome read_body(const uint8_t *data, size_t size, size_t pi
 	struct bucket_sink sink = {.space = take_space, .commit = take_commit, .arg = t, .packed = packed};
 	enum bucket_outcome outcome = BUCKET_OK;
 	fuzz_check(pool && packed, "no memory");
-	struct bucket_body *b = bucket_body_new();
-	fuzz_check(b, "no memory");
-	bucket_body_start(b, &sink, TEXT_MAX);
+	struct bucket_body b = {0};
+	bucket_body_start(&b, &sink, TEXT_MAX);
 	for (size_t at = 0; at < size && !outcome; at += piece) {
 		size_t n = size - at < piece ? size - at : piece;
 		uint8_t *exact = fuzz_copy(data + at, n);
-		outcome = bucket_body_add(b, exact, n);
+		outcome = bucket_body_add(&b, exact, n);
 		free(exact);
 	}
 	if (!outcome)
-		outcome = bucket_body_end(b);
+		outcome = bucket_body_end(&b);
 	fuzz_check(t->count <= TEXT_MAX, "more text than is allowed");
-	fuzz_check(!outcome || *bucket_body_problem(b), "a failure without a reason");
-	bucket_body_free(b);
+	fuzz_check(!outcome || *b.problem, "a failure without a reason");
+	bucket_body_release(&b);
 	if (!outcome && packed_text_has(packed, 0))
 		read_again(packed, pool, t);
 	packed_text_free(packed);

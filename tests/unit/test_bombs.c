@@ -118,15 +118,13 @@ static bool inflate_object(void *arg)
 {
 	struct bomb *b = arg;
 	struct bucket_sink sink = {.space = sink_space, .commit = sink_commit, .arg = b};
-	struct bucket_body *body = bucket_body_new();
+	struct bucket_body body = {0};
 	b->text_bytes = 0;
-	if (!body)
-		return false;
-	bucket_body_start(body, &sink, UINT64_C(1) << 40);
-	enum bucket_outcome outcome = bucket_body_add(body, b->input.data, b->input.len);
+	bucket_body_start(&body, &sink, UINT64_C(1) << 40);
+	enum bucket_outcome outcome = bucket_body_add(&body, b->input.data, b->input.len);
 	if (!outcome)
-		outcome = bucket_body_end(body);
-	bucket_body_free(body);
+		outcome = bucket_body_end(&body);
+	bucket_body_release(&body);
 	return !outcome;
 }
 

@@ -312,7 +312,7 @@ static enum bucket_outcome fetch_into(struct bucket *b, const char *name, struct
 	memset(r, 0x55, sizeof *r);
 	bucket_fetch(b->client, 0, (struct bucket_object){str_from(name), id}, &sink, NULL, r);
 	assert_int_equal(r->text_bytes, t->len);
-	assert_int_equal(r->delivered, t->len > 0);
+	assert_int_equal(r->text_bytes > 0, t->len > 0);
 	assert_non_null(memchr(r->text, 0, sizeof r->text));
 	assert_true(r->elapsed >= 0 && r->elapsed < 100 * SECOND);
 	return r->outcome;
@@ -511,7 +511,7 @@ static void file_objects(void **state)
 	const char *const whole[] = {"plain", "gz1", "gz2", "zs1", "xul.PDB", "a b+%41[x]:~,é&?#.so"};
 	for (unsigned i = 0; i < sizeof whole / sizeof whole[0]; i++) {
 		assert_int_equal(fetch(&b, whole[i], &r), BUCKET_OK);
-		assert_true(r.length_known && r.delivered);
+		assert_true(r.length_known && r.text_bytes);
 		assert_int_equal(r.status, 0);
 	}
 	assert_int_equal(fetch(&b, "nothing", &r), BUCKET_MISSING);
@@ -749,7 +749,7 @@ static void http_objects(void **state)
 		for (unsigned k = 0; k < sizeof names / sizeof names[0]; k++) {
 			assert_int_equal(fetch(&b, names[k], &r), BUCKET_OK);
 			assert_int_equal(r.status, 200);
-			assert_true(r.length_known && r.delivered && r.wire_bytes > 0);
+			assert_true(r.length_known && r.text_bytes && r.wire_bytes > 0);
 			assert_int_equal(r.wire_bytes < text_len, names[k][0] == 'g' || names[k][0] == 'z');
 		}
 		bucket_close(&b);
@@ -845,7 +845,7 @@ static void tiny_objects(void **state)
 	struct target t = {.room = 10};
 	bucket_open_server(&b, &plain);
 	assert_int_equal(fetch_into(&b, "empty", &t, &r), BUCKET_OK);
-	assert_false(r.delivered);
+	assert_int_equal(r.text_bytes, 0);
 	assert_int_equal(fetch_into(&b, "one", &t, &r), BUCKET_OK);
 	assert_true(t.len == 1 && t.data[0] == '\n');
 	free(t.data);
@@ -905,7 +905,7 @@ static void statuses(void **state)
 		control(&plain, mode, 1);
 		assert_int_equal(fetch(&b, "plain", &r), BUCKET_MISSING);
 		assert_int_equal(r.status, missing[i]);
-		assert_false(r.delivered);
+		assert_int_equal(r.text_bytes, 0);
 	}
 	for (unsigned i = 0; i < sizeof failed / sizeof failed[0]; i++) {
 		sprintf(mode, "status:%d", failed[i]);
@@ -913,7 +913,7 @@ static void statuses(void **state)
 		if (fetch(&b, "plain", &r) != BUCKET_FAILED)
 			fail_msg("status %d gave outcome %d", failed[i], r.outcome);
 		assert_int_equal(r.status, failed[i]);
-		assert_false(r.delivered);
+		assert_int_equal(r.text_bytes, 0);
 		assert_true(*r.text);
 	}
 	assert_int_equal(fetch(&b, "plain", &r), BUCKET_OK);
@@ -991,7 +991,7 @@ static void misbehaviours(void **state)
 	for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
 		control(&plain, table[i].mode, 0);
 		enum bucket_outcome outcome = fetch(&b, table[i].name, &r);
-		if (outcome != table[i].outcome || (!r.delivered && table[i].delivered))
+		if (outcome != table[i].outcome || (!r.text_bytes && table[i].delivered))
 			fail_msg("%s %s: outcome %d, %s", table[i].mode, table[i].name, outcome, r.text);
 		assert_int_equal(outcome != BUCKET_OK, *r.text != 0);
 		assert_int_equal(

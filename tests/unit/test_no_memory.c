@@ -688,20 +688,20 @@ static bool compress_and_read(void *arg)
 	got.len = 0;
 	bool good = gzip_compress(text, sizeof text, &once, &n) == ERR_OK;
 	good = good && gzip_compress(once, n, &twice, &n) == ERR_OK;
-	struct bucket_body *b = good ? bucket_body_new() : NULL;
+	struct bucket_body b = {0};
 	struct bucket_sink sink = {.space = text_space, .commit = text_commit, .arg = &got};
-	if (b) {
-		bucket_body_start(b, &sink, sizeof got.bytes);
-		enum bucket_outcome outcome = bucket_body_add(b, twice, n);
+	if (good) {
+		bucket_body_start(&b, &sink, sizeof got.bytes);
+		enum bucket_outcome outcome = bucket_body_add(&b, twice, n);
 		if (!outcome)
-			outcome = bucket_body_end(b);
+			outcome = bucket_body_end(&b);
 		check(outcome || (got.len == sizeof text && memcmp(got.bytes, text, sizeof text) == 0));
 		good = !outcome;
 	}
-	bucket_body_free(b);
+	bucket_body_release(&b);
 	free(once);
 	free(twice);
-	return good && b;
+	return good;
 }
 
 static void test_gzip(void **state)

@@ -424,20 +424,20 @@ static bool load_gzip(struct loaded *l, struct iovec gz, uint64_t limit, atomic_
 	struct module_hash hash = {0};
 	struct arrival in;
 	*l = (struct loaded){.pool = block_pool_new(0), .budget = {.limit = limit, .one = limit}};
-	struct bucket_body *body = bucket_body_new();
+	struct bucket_body body = {0};
 	l->text = l->pool ? symmap_new(&plain_options, l->pool, &l->budget, str_from("")) : NULL;
 	struct offmap *map = NULL;
-	if (l->text && body) {
+	if (l->text) {
 		arrival_begin(&in, l->text, l->pool, &readers);
 		struct bucket_sink sink = arrival_sink(&in);
-		bucket_body_start(body, &sink, UINT64_MAX);
+		bucket_body_start(&body, &sink, UINT64_MAX);
 		enum bucket_outcome outcome = BUCKET_OK;
 		for (size_t at = 0, n = 100003; at < gz.iov_len && outcome == BUCKET_OK; at += n)
 			outcome = bucket_body_add(
-			        body, (uint8_t *)gz.iov_base + at, n < gz.iov_len - at ? n : gz.iov_len - at);
-		map = arrival_finish(&in, outcome == BUCKET_OK && bucket_body_end(body) == BUCKET_OK);
+			        &body, (uint8_t *)gz.iov_base + at, n < gz.iov_len - at ? n : gz.iov_len - at);
+		map = arrival_finish(&in, outcome == BUCKET_OK && bucket_body_end(&body) == BUCKET_OK);
 	}
-	bucket_body_free(body);
+	bucket_body_release(&body);
 	l->cache = map ? page_cache_new(UINT32_MAX) : NULL;
 	l->module = l->cache ? module_new(&hash, map) : NULL;
 	if (!l->module && !l->cache)
