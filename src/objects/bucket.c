@@ -66,8 +66,7 @@ const struct bucket_backend *bucket_backend_of(const char *url)
 	return NULL;
 }
 
-static enum err source_init(
-        struct source *s, const char *url, const struct config *c, const struct bucket_limits *limits, struct error *e)
+static enum err source_init(struct source *s, const char *url, const struct config *c, struct error *e)
 {
 	s->kind = bucket_kind_of_url(url);
 	url = without_kind(url);
@@ -82,16 +81,16 @@ static enum err source_init(
 	char *place = strndup(url, s->two_levels ? len - end : len);
 	if (!place)
 		return no_memory(e);
-	s->own = s->backend->source_new(place, NULL, c, limits, e);
+	s->own = s->backend->source_new(place, NULL, c, e);
 	free(place);
 	return s->own ? ERR_OK : e ? e->code : ERR_CONFIG;
 }
 
-static bool add_source(struct bucket_sources *s, const char *url, const char *above, const struct config *c,
-        const struct bucket_limits *limits, struct error *e)
+static bool add_source(
+        struct bucket_sources *s, const char *url, const char *above, const struct config *c, struct error *e)
 {
 	struct source *new = &s->items[s->count];
-	if (source_init(new, url, c, limits, e))
+	if (source_init(new, url, c, e))
 		return false;
 	new->above = above;
 	s->count++;
@@ -102,17 +101,16 @@ static bool add_source(struct bucket_sources *s, const char *url, const char *ab
 static struct bucket_sources *make_sources(
         const struct config *c, const struct config_list *urls, const char *store, struct error *e)
 {
-	struct bucket_limits limits = bucket_limits_of(c);
 	struct bucket_sources *s = calloc(1, sizeof *s);
 	if (!s) {
 		no_memory(e);
 		return NULL;
 	}
-	s->max_size = limits.max_size;
-	bool stores = store && *store, good = !stores || add_source(s, store, "", c, &limits, e);
+	s->max_size = c->bucket_max_size;
+	bool stores = store && *store, good = !stores || add_source(s, store, "", c, e);
 	for (unsigned i = 0; i < urls->count && good; i++)
-		good = add_source(s, urls->items[i], "", c, &limits, e);
-	if (good && (!stores || add_source(s, store, BUCKET_TRY "/", c, &limits, e)))
+		good = add_source(s, urls->items[i], "", c, e);
+	if (good && (!stores || add_source(s, store, BUCKET_TRY "/", c, e)))
 		return s;
 	bucket_sources_free(s);
 	return NULL;
@@ -154,9 +152,8 @@ enum bucket_kind bucket_source_kind(const struct bucket_sources *s, unsigned sou
 
 enum err bucket_check_url(const struct config *c, const char *url, struct error *e)
 {
-	struct bucket_limits limits = bucket_limits_of(c);
 	struct source s = {0};
-	enum err result = source_init(&s, url, c, &limits, e);
+	enum err result = source_init(&s, url, c, e);
 	if (!result)
 		s.backend->source_free(s.own);
 	return result;
@@ -377,12 +374,11 @@ enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 
 enum err bucket_check_local(const struct config *c, const char *url, struct error *e)
 {
-	struct bucket_limits limits = bucket_limits_of(c);
-	struct bucket_sources one = {.max_size = limits.max_size};
+	struct bucket_sources one = {.max_size = c->bucket_max_size};
 	struct bucket_result result;
 	if (bucket_backend_of(without_kind(url)) != &bucket_file)
 		return ERR_OK;
-	if (!add_source(&one, url, "", c, &limits, e))
+	if (!add_source(&one, url, "", c, e))
 		return e->code;
 	struct bucket_client *client = bucket_client_new(&one);
 	enum err err = client ? ERR_OK : no_memory(e);

@@ -60,8 +60,7 @@ struct bucket_listing {
 struct bucket_backend {
 	const char *scheme; /* with "://" */
 	/* what: the setting that names a place to write, not owned; NULL: a source. */
-	void *(*source_new)(const char *url, const char *what, const struct config *c,
-	        const struct bucket_limits *limits, struct error *e);
+	void *(*source_new)(const char *url, const char *what, const struct config *c, struct error *e);
 	void (*source_free)(void *source);
 	/* The URL without its secrets. */
 	const char *(*source_name)(const void *source);

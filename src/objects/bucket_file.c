@@ -40,7 +40,7 @@ static const int64_t settled_after = SECOND; /* a file that has not changed for 
 static const int64_t tick = 10 * MS;         /* times of files lag behind the clock by at most this */
 
 struct file_source {
-	struct bucket_limits limits;
+	int64_t total_timeout;
 	char *directory;
 	atomic_llong cleaned; /* clock_now() of the last look at leftovers; 0: none yet */
 	struct place_clock clock;
@@ -75,10 +75,8 @@ static void file_source_free(void *source)
 	free(s);
 }
 
-static void *file_source_new(const char *url, const char *what, const struct config *config,
-        const struct bucket_limits *limits, struct error *e)
+static void *file_source_new(const char *url, const char *what, const struct config *config, struct error *e)
 {
-	(void)config;
 	what = what ? what : "source";
 	const char *path = url + strlen(bucket_file.scheme);
 	if (strncasecmp(path, "localhost/", 10) == 0)
@@ -95,7 +93,7 @@ static void *file_source_new(const char *url, const char *what, const struct con
 		free(s);
 		return NULL;
 	}
-	s->limits = *limits;
+	s->total_timeout = config->bucket_total_timeout;
 	s->directory = directory;
 	memcpy(s->name, url, strlen(url) + 1);
 	return s;
@@ -314,7 +312,7 @@ static bool is_settled(int fd, const struct stat *before, const atomic_bool *can
 static enum bucket_outcome read_object(struct file_client *c, int fd, const struct stat *st, struct bucket_body *body,
         const atomic_bool *cancel, struct bucket_result *result)
 {
-	int64_t deadline = clock_now() + c->source->limits.total_timeout;
+	int64_t deadline = clock_now() + c->source->total_timeout;
 	struct bucket_head head = {.sized = true, .length = (uint64_t)st->st_size};
 	off_t at = 0;
 	ssize_t n;
@@ -439,7 +437,7 @@ static enum err file_list(void *client, const char *path, const struct bucket_li
 {
 	const struct file_client *c = client;
 	struct walk w = {.listing = listing, .cancel = cancel, .e = e};
-	w.deadline = clock_now() + c->source->limits.total_timeout;
+	w.deadline = clock_now() + c->source->total_timeout;
 	int base = open_base(c->source, O_RDONLY, e);
 	if (base < 0)
 		return ERR_UNAVAILABLE;

@@ -16,11 +16,10 @@
 
 struct http_source {
 	struct transfer_pool *pool;
-	struct transfer_settings settings; /* points to the texts below */
-	char *base;                        /* URL with a final slash, without secrets */
-	char *query;                       /* "?…", or empty */
+	char *base;  /* URL with a final slash, without secrets */
+	char *query; /* "?…", or empty */
 	char *user, *password;
-	bool credentials;
+	bool credentials; /* it has any */
 };
 
 /* A part of the URL, decoded, which the caller frees; empty if it is absent. ERR_CONFIG if it contains what no URL may.
@@ -87,35 +86,36 @@ static void http_source_free(void *source)
 	free(s);
 }
 
-static void *http_source_new(const char *text, const char *what, const struct config *config,
-        const struct bucket_limits *limits, struct error *e)
+static void *http_source_new(const char *text, const char *what, const struct config *config, struct error *e)
 {
+	struct bucket_limits limits = bucket_limits_of(config);
 	struct http_source *s = calloc(1, sizeof *s);
 	CURLU *url = curl_url();
 	CURLUcode code = CURLUE_OUT_OF_MEMORY;
 	enum err err = ERR_NO_MEMORY;
-	(void)config;
 	(void)what;
-	if (s)
-		s->pool = transfer_pool_new(limits);
-	if (s && s->pool && url)
+	if (s && url)
 		code = curl_url_set(url, CURLUPART_URL, text, CURLU_PATH_AS_IS);
 	/* curl would take http:///symbols for the host "symbols". */
 	if (code != CURLUE_OUT_OF_MEMORY)
 		err = code || strstr(text, ":///") || strchr(text, '#') ? ERR_CONFIG : take_url(s, url);
 	curl_url_cleanup(url);
+	if (!err) {
+		struct transfer_settings settings = {
+		        .user = s->user, .password = s->password, .owner = s, .follow = true, .gzip = true};
+		s->pool = transfer_pool_new(&limits, &settings);
+		if (s->pool)
+			return s;
+		err = ERR_NO_MEMORY;
+	}
 	if (err == ERR_NO_MEMORY)
 		error_set(e, err, "source: out of memory");
-	else if (err)
+	else
 		error_set(e, err, "source: not a usable URL: %s",
 		        code ? curl_url_strerror(code) : "no host, a fragment, or bad characters");
-	if (err && s)
+	if (s)
 		http_source_free(s);
-	if (err)
-		return NULL;
-	s->settings =
-	        (struct transfer_settings){.user = s->user, .password = s->password, .follow = true, .gzip = true};
-	return s;
+	return NULL;
 }
 
 static const char *http_source_name(const void *source)
@@ -123,30 +123,9 @@ static const char *http_source_name(const void *source)
 	return ((const struct http_source *)source)->base;
 }
 
-void http_client_free(void *client)
+static void *http_client_new(void *source)
 {
-	struct http_client *c = client;
-	transfer_free(c->transfer);
-	free(c);
-}
-
-void *http_client_new(void *source, struct transfer_pool *pool, const struct transfer_settings *settings)
-{
-	struct http_client *c = calloc(1, sizeof *c);
-	if (!c)
-		return NULL;
-	c->source = source;
-	c->transfer = transfer_new(pool, settings);
-	if (c->transfer)
-		return c;
-	free(c);
-	return NULL;
-}
-
-static void *new_client(void *source)
-{
-	struct http_source *s = source;
-	return http_client_new(s, s->pool, &s->settings);
+	return transfer_new(((struct http_source *)source)->pool);
 }
 
 /* curl took the body for whole: is it? */
@@ -240,23 +219,22 @@ static enum bucket_outcome judge_status(
 static void http_fetch(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
-	const struct http_client *c = client;
-	const struct http_source *s = c->source;
+	const struct http_source *s = transfer_owner(client);
 	char *url = NULL;
 	if (asprintf(&url, "%s%s%s", s->base, path, s->query) < 0) {
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}
 	struct bucket_http_call call = {url, cancel, judge_status, s->credentials};
-	bucket_http_get(c->transfer, &call, body, result);
+	bucket_http_get(client, &call, body, result);
 	free(url);
 }
 
-#define HTTP_BACKEND(name)                                                                                  \
-	{                                                                                                   \
-		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,             \
-		.source_name = http_source_name, .client_new = new_client, .client_free = http_client_free, \
-		.fetch = http_fetch,                                                                        \
+#define HTTP_BACKEND(name)                                                                                    \
+	{                                                                                                     \
+		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,               \
+		.source_name = http_source_name, .client_new = http_client_new, .client_free = transfer_free, \
+		.fetch = http_fetch,                                                                          \
 	}
 
 const struct bucket_backend bucket_http = HTTP_BACKEND("http://");

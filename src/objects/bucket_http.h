@@ -6,18 +6,7 @@
 #include "objects/bucket_backend.h"
 
 struct transfer;
-struct transfer_pool;
 struct transfer_reply;
-struct transfer_settings;
-
-/* One thread's access to a source that is asked over HTTP. */
-struct http_client {
-	void *source; /* not owned */
-	struct transfer *transfer;
-};
-/* NULL if out of memory. */
-void *http_client_new(void *source, struct transfer_pool *pool, const struct transfer_settings *settings);
-void http_client_free(void *client);
 
 /* What a status other than 200 means: sets outcome and text, and returns the outcome. */
 typedef enum bucket_outcome bucket_http_status_judge(

@@ -35,75 +35,39 @@ enum {
 	SEND_AGAIN = 10,      /* seconds: what is sent is not sent again later than this */
 };
 
-struct s3_source {
-	struct transfer_pool *pool;
-	struct s3_place *place;
-	int64_t total_timeout;
-	uint64_t retries;
-	atomic_llong writable_until; /* clock_now(): until then the heartbeat does not try again */
-};
-
 struct s3_put {
-	struct http_client *client; /* not owned */
-	char *temporary;            /* URL of the place for pieces */
-	struct buffer piece;        /* not sent yet */
-	struct buffer etags;        /* XML of the pieces sent so far */
+	struct transfer *client; /* not owned */
+	char *temporary;         /* URL of the place for pieces */
+	struct buffer piece;     /* not sent yet */
+	struct buffer etags;     /* XML of the pieces sent so far */
 	unsigned pieces;
 	uint64_t retries;           /* of one request */
 	char upload[UPLOAD_ID_MAX]; /* of a multipart upload; empty: none is open */
 };
 
-static void s3_source_free(void *source)
+static void *s3_source_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	struct s3_source *s = source;
-	transfer_pool_free(s->pool);
-	s3_place_free(s->place);
-	free(s);
-}
-
-/* What is written is read as it is: nobody on the way may pack it. */
-static void *s3_source_new(
-        const char *url, const char *what, const struct config *c, const struct bucket_limits *limits, struct error *e)
-{
-	struct s3_source *s = calloc(1, sizeof *s);
-	bool stored = what != NULL;
-	what = stored ? what : "source";
-	if (!s) {
-		error_set(e, ERR_NO_MEMORY, "%s: out of memory", what);
-		return NULL;
-	}
-	s->total_timeout = limits->total_timeout;
-	s->retries = c->bucket_retries;
-	s->place = s3_place_new(url, what, c, e);
-	if (s->place && !(s->pool = transfer_pool_new(limits)))
-		error_set(e, ERR_NO_MEMORY, "%s: out of memory", what);
-	if (s->place && s->pool) {
-		s->place->settings.gzip = !stored;
-		return s;
-	}
-	s3_source_free(s);
-	return NULL;
+	return s3_place_new(url, what, c, e);
 }
 
 static const char *s3_source_name(const void *source)
 {
-	return ((const struct s3_source *)source)->place->name;
+	return ((const struct s3_place *)source)->name;
 }
 
 static const struct place_clock *s3_clock(const void *source)
 {
-	return &((const struct s3_source *)source)->place->clock;
+	return &((const struct s3_place *)source)->clock;
 }
 
-static struct s3_source *source_of(const struct http_client *c)
+static struct s3_place *place_of(const struct transfer *t)
 {
-	return c->source;
+	return transfer_owner(t);
 }
 
 static void *s3_client_new(void *source)
 {
-	struct s3_source *s = source;
-	return http_client_new(s, s->pool, &s->place->settings);
+	return transfer_new(((struct s3_place *)source)->pool);
 }
 
 static enum err refused(struct error *e, const char *what, const struct transfer_reply *reply)
@@ -113,7 +77,7 @@ static enum err refused(struct error *e, const char *what, const struct transfer
 }
 
 /* The URL of an object; the caller frees it. NULL if out of memory, or if the path is too long. */
-static char *url_of(const struct http_client *c, const char *path, struct error *e)
+static char *url_of(const struct transfer *t, const char *path, struct error *e)
 {
 	char *url = NULL, encoded[3 * STORE_PATH_MAX];
 	if (strlen(path) >= STORE_PATH_MAX) {
@@ -121,7 +85,7 @@ static char *url_of(const struct http_client *c, const char *path, struct error 
 		return NULL;
 	}
 	*percent_encode(encoded, str_from(path), true) = 0;
-	if (asprintf(&url, "%s%s", source_of(c)->place->base, encoded) >= 0)
+	if (asprintf(&url, "%s%s", place_of(t)->base, encoded) >= 0)
 		return url;
 	no_memory(e);
 	return NULL;
@@ -156,12 +120,12 @@ static bool may_send_again(const struct transfer_reply *reply, uint64_t again, u
 	return true;
 }
 
-static bool send_once(struct http_client *c, const struct transfer_request *request, struct answer *answer,
-        struct transfer_reply *reply)
+static bool send_once(
+        struct transfer *t, const struct transfer_request *request, struct answer *answer, struct transfer_reply *reply)
 {
 	struct buffer *xml = request->arg;
 	buffer_reset(xml);
-	if (!transfer_run(c->transfer, request, reply) || reply->status / 100 != 2)
+	if (!transfer_run(t, request, reply) || reply->status / 100 != 2)
 		return false;
 	if (!answer || (s3_xml_read(xml->data, xml->len, on_element, answer) && answer->done))
 		return true;
@@ -175,8 +139,8 @@ static bool send_once(struct http_client *c, const struct transfer_request *requ
 
 /* Sends a request. True if it was answered by a status of success and, where answer is not NULL, by that: S3 sends the
  * status of some requests before it knows the outcome, and later failures are in the body. */
-static bool send_request(struct http_client *c, struct transfer_request request, struct answer *answer,
-        uint64_t retries, struct transfer_reply *reply)
+static bool send_request(struct transfer *t, struct transfer_request request, struct answer *answer, uint64_t retries,
+        struct transfer_reply *reply)
 {
 	struct buffer xml;
 	int64_t deadline = clock_now() + SEND_AGAIN * SECOND;
@@ -186,7 +150,7 @@ static bool send_request(struct http_client *c, struct transfer_request request,
 	request.takes_long = answer && answer->takes_long;
 	request.arg = &xml;
 	for (uint64_t again = 0; !good && (again == 0 || may_send_again(reply, again - 1, retries, deadline)); again++)
-		good = send_once(c, &request, answer, reply);
+		good = send_once(t, &request, answer, reply);
 	buffer_release(&xml);
 	return good;
 }
@@ -257,7 +221,7 @@ static enum err complete(struct s3_put *p, struct error *e)
 /* "/bucket/key" of the place of pieces, as its URL encodes it. NULL if out of memory. */
 static char *copy_source(const struct s3_put *p)
 {
-	const struct s3_place *place = source_of(p->client)->place;
+	const struct s3_place *place = place_of(p->client);
 	const char *bucket = place->name + strlen(bucket_s3.scheme), *key = p->temporary + strlen(place->bucket);
 	char *text = NULL;
 	key += *key == '/';
@@ -303,18 +267,18 @@ static void s3_put_free(void *put)
 
 static void *s3_put_begin(void *client, struct error *e)
 {
-	struct http_client *c = client;
+	struct transfer *t = client;
 	struct s3_put *p = calloc(1, sizeof *p);
 	if (!p) {
 		no_memory(e);
 		return NULL;
 	}
-	p->client = c;
-	p->retries = source_of(c)->retries;
+	p->client = t;
+	p->retries = place_of(t)->retries;
 	buffer_init(&p->piece, PIECE);
 	buffer_init(&p->etags, PIECES_MAX * (BUCKET_ETAG + 100));
 	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
-	if (asprintf(&p->temporary, "%s" STORE_TEMPORARY "/%016" PRIx64, source_of(c)->place->base, random_u64()) < 0)
+	if (asprintf(&p->temporary, "%s" STORE_TEMPORARY "/%016" PRIx64, place_of(t)->base, random_u64()) < 0)
 		p->temporary = NULL;
 	if (p->temporary && !p->etags.failed)
 		return p;
@@ -439,28 +403,28 @@ static void on_list_element(void *arg, unsigned depth, const char *name, struct 
 }
 
 /* Nothing of a page is reported before all of it has arrived, so it can be requested again. */
-static bool get_page(struct http_client *c, const struct page *p, const struct transfer_request *request,
-        struct transfer_reply *reply)
+static bool get_page(
+        struct transfer *t, const struct page *p, const struct transfer_request *request, struct transfer_reply *reply)
 {
 	bool good = false;
 	for (uint64_t again = 0; !good && (again == 0 || may_send_again(reply, again - 1, p->retries, p->deadline));
 	        again++) {
 		buffer_reset(request->arg);
-		good = transfer_run(c->transfer, request, reply) && reply->status == 200;
+		good = transfer_run(t, request, reply) && reply->status == 200;
 	}
 	return good;
 }
 
 /* Requests the page that p->next names, or the first one. */
 static enum err list_page(
-        struct http_client *c, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
+        struct transfer *t, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
 {
 	struct buffer xml;
 	struct transfer_request request = {.method = "GET", .body = transfer_to_buffer, .arg = &xml, .cancel = cancel};
 	struct transfer_reply reply;
 	char *url = NULL;
 	/* Parameters are sorted by name, as the signature wants. */
-	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", source_of(c)->place->bucket,
+	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", place_of(t)->bucket,
 	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix) < 0)
 		return no_memory(e);
 	p->next[0] = 0;
@@ -468,14 +432,14 @@ static enum err list_page(
 	buffer_init(&xml, REPLY_MAX);
 	request.url = url;
 	bool good =
-	        get_page(c, p, &request, &reply) && s3_xml_read(xml.data, xml.len, on_list_element, p) && p->is_listing;
+	        get_page(t, p, &request, &reply) && s3_xml_read(xml.data, xml.len, on_list_element, p) && p->is_listing;
 	buffer_release(&xml);
 	free(url);
 	return good ? ERR_OK : refused(e, "listing", &reply);
 }
 
 /* Goes on from page to page as long as S3 says that there are more, each time after another token. */
-static enum err list_pages(struct http_client *c, struct page *p, const atomic_bool *cancel, struct error *e)
+static enum err list_pages(struct transfer *t, struct page *p, const atomic_bool *cancel, struct error *e)
 {
 	char *encoded = malloc(3 * strlen(p->prefix) + 1), *before = malloc(sizeof p->next);
 	enum err err = encoded && before ? ERR_OK : no_memory(e);
@@ -488,7 +452,7 @@ static enum err list_pages(struct http_client *c, struct page *p, const atomic_b
 			break;
 		}
 		memcpy(before, p->next, sizeof p->next);
-		err = list_page(c, p, encoded, cancel, e);
+		err = list_page(t, p, encoded, cancel, e);
 		if (!err && !p->stopped && p->truncated && (!*p->next || strcmp(p->next, before) == 0))
 			err = error_set(e, ERR_UNAVAILABLE, "the listing does not end");
 	}
@@ -498,20 +462,20 @@ static enum err list_pages(struct http_client *c, struct page *p, const atomic_b
 }
 
 /* Lists the objects below path; each request may be retried. A probe is one request, for one object. */
-static enum err list_below(struct http_client *c, const char *path, bool probe, const struct bucket_listing *listing,
+static enum err list_below(struct transfer *t, const char *path, bool probe, const struct bucket_listing *listing,
         const atomic_bool *cancel, struct error *e)
 {
 	struct page *p = calloc(1, sizeof *p);
 	char *prefix = NULL;
 	enum err err = ERR_NO_MEMORY;
-	if (p && asprintf(&prefix, "%s%s/", source_of(c)->place->prefix, path) >= 0) {
+	if (p && asprintf(&prefix, "%s%s/", place_of(t)->prefix, path) >= 0) {
 		p->listing = listing;
 		p->prefix = prefix;
 		p->time = -1;
 		p->count = probe ? 1 : PAGE_OBJECTS;
-		p->retries = probe ? 0 : source_of(c)->retries;
-		p->deadline = clock_now() + source_of(c)->total_timeout;
-		err = list_pages(c, p, cancel, e);
+		p->retries = probe ? 0 : place_of(t)->retries;
+		p->deadline = clock_now() + place_of(t)->total_timeout;
+		err = list_pages(t, p, cancel, e);
 		free(prefix);
 	} else {
 		no_memory(e);
@@ -528,13 +492,13 @@ static enum err s3_list(void *client, const char *path, const struct bucket_list
 
 static enum err s3_remove(void *client, const char *path, struct error *e)
 {
-	struct http_client *c = client;
+	struct transfer *t = client;
 	struct transfer_reply reply;
-	char *url = url_of(c, path, e);
+	char *url = url_of(t, path, e);
 	struct transfer_request request = {.method = "DELETE", .url = url};
 	if (!url)
 		return e->code;
-	bool gone = send_request(c, request, NULL, source_of(c)->retries, &reply);
+	bool gone = send_request(t, request, NULL, place_of(t)->retries, &reply);
 	free(url);
 	return gone || reply.status == 404 ? ERR_OK : refused(e, "removing", &reply);
 }
@@ -557,26 +521,26 @@ static char *url_to_read(const struct s3_place *place, const char *path, struct 
 static void s3_fetch(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
-	struct http_client *c = client;
-	const struct s3_place *place = source_of(c)->place;
+	struct transfer *t = client;
+	const struct s3_place *place = place_of(t);
 	char *url = url_to_read(place, path, result);
 	struct bucket_http_call call = {url, cancel, s3_judge_status, s3_place_has_keys(place)};
 	if (url)
-		bucket_http_get(c->transfer, &call, body, result);
+		bucket_http_get(t, &call, body, result);
 	free(url);
 }
 
 /* A few bytes tell how it is packed: S3 is asked to say so to the reader, since who stored it may not have. */
 static char *s3_locate(void *client, const char *path, bool zstd, struct bucket_result *result)
 {
-	struct http_client *c = client;
-	const struct s3_place *place = source_of(c)->place;
+	struct transfer *t = client;
+	const struct s3_place *place = place_of(t);
 	struct transfer_reply reply;
 	char *url = url_to_read(place, path, result), *presigned = NULL;
 	if (!url)
 		return NULL;
 	struct transfer_request request = {.method = "GET", .url = url, .lines = "Range: bytes=0-3\n"};
-	transfer_run(c->transfer, &request, &reply);
+	transfer_run(t, &request, &reply);
 	result->status = reply.status;
 	if (reply.whole && reply.status == 206) {
 		enum packing packing = packing_of((const uint8_t *)reply.error_body, reply.error_len);
@@ -603,10 +567,10 @@ static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t tim
 }
 
 /* Begins and aborts a multipart upload, which needs the permissions of storing but creates no object. */
-static enum err probe_writing(struct http_client *c, struct error *e)
+static enum err probe_writing(struct transfer *t, struct error *e)
 {
 	struct transfer_reply reply;
-	struct s3_put *p = s3_put_begin(c, e);
+	struct s3_put *p = s3_put_begin(t, e);
 	if (!p)
 		return e->code;
 	p->retries = 0;
@@ -620,25 +584,25 @@ static enum err probe_writing(struct http_client *c, struct error *e)
 /* Tries writing at most once a minute while that succeeds, since S3 charges for it. */
 static enum err s3_probe_writing(void *client, struct error *e)
 {
-	struct http_client *c = client;
+	struct transfer *t = client;
 	struct bucket_listing found = {.found = ignore_object};
 	int64_t now = clock_now();
-	enum err err = list_below(c, STORE_FOLDER, true, &found, NULL, e);
-	if (err || now < atomic_load(&source_of(c)->writable_until))
+	enum err err = list_below(t, STORE_FOLDER, true, &found, NULL, e);
+	if (err || now < atomic_load(&place_of(t)->writable_until))
 		return err;
-	err = probe_writing(c, e);
+	err = probe_writing(t, e);
 	if (!err)
-		atomic_store(&source_of(c)->writable_until, now + PROBE_PERIOD * SECOND);
+		atomic_store(&place_of(t)->writable_until, now + PROBE_PERIOD * SECOND);
 	return err;
 }
 
 const struct bucket_backend bucket_s3 = {
         .scheme = "s3://",
         .source_new = s3_source_new,
-        .source_free = s3_source_free,
+        .source_free = s3_place_free,
         .source_name = s3_source_name,
         .client_new = s3_client_new,
-        .client_free = http_client_free,
+        .client_free = transfer_free,
         .fetch = s3_fetch,
         .locate = s3_locate,
         .list = s3_list,

@@ -251,9 +251,9 @@ char *s3_presign(const struct s3_place *p, const char *url, unsigned seconds, co
 	return NULL;
 }
 
-static bool sign(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e)
+bool s3_place_sign(void *place, const struct transfer_request *q, struct buffer *lines, struct error *e)
 {
-	const struct s3_place *p = signer;
+	const struct s3_place *p = place;
 	struct s3_keys keys;
 	if (s3_credentials_get(p->credentials, &keys, e))
 		return false;
@@ -265,9 +265,9 @@ static bool sign(void *signer, const struct transfer_request *q, struct buffer *
 }
 
 /* S3's clock counts seconds. */
-static bool look_at_clock(void *signer, const struct transfer_reply *reply, int64_t sent, int64_t now)
+static bool look_at_clock(void *owner, const struct transfer_reply *reply, int64_t sent, int64_t now)
 {
-	struct s3_place *p = signer;
+	struct s3_place *p = owner;
 	char code[S3_CODE_SIZE];
 	place_clock_hear(&p->clock, sent, now, reply->date * SECOND, date_unit, date_late);
 	if (reply->status != 403)
@@ -276,25 +276,38 @@ static bool look_at_clock(void *signer, const struct transfer_reply *reply, int6
 	return strcmp(code, "RequestTimeTooSkewed") == 0;
 }
 
+/* What is written is read as it is: nobody on the way may pack it. */
+static enum err make_pool(struct s3_place *p, const struct config *c, bool stored, struct error *e)
+{
+	struct bucket_limits limits = bucket_limits_of(c);
+	struct transfer_settings settings = {.sign = s3_place_has_keys(p) ? s3_place_sign : NULL,
+	        .dated = look_at_clock,
+	        .owner = p,
+	        .gzip = !stored};
+	p->total_timeout = limits.total_timeout;
+	p->retries = c->bucket_retries;
+	p->pool = transfer_pool_new(&limits, &settings);
+	return p->pool ? ERR_OK : no_memory(e);
+}
+
 struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
 	struct error inner = {.code = ERR_NO_MEMORY, .text = "out of memory"};
 	struct s3_place *p = calloc(1, sizeof *p);
 	if (p && !take_region(p, c, &inner) && !take_url(p, url, c, &inner) &&
-	        (p->credentials = s3_credentials_new(c, p->region, &inner))) {
-		p->settings = (struct transfer_settings){
-		        .sign = s3_place_has_keys(p) ? sign : NULL, .dated = look_at_clock, .signer = p};
+	        (p->credentials = s3_credentials_new(c, p->region, &inner)) && !make_pool(p, c, what, &inner))
 		return p;
-	}
-	error_set(e, inner.code, "%s: %s", what, inner.text);
+	error_set(e, inner.code, "%s: %s", what ? what : "source", inner.text);
 	s3_place_free(p);
 	return NULL;
 }
 
-void s3_place_free(struct s3_place *p)
+void s3_place_free(void *place)
 {
+	struct s3_place *p = place;
 	if (!p)
 		return;
+	transfer_pool_free(p->pool);
 	s3_credentials_free(p->credentials);
 	free(p->name);
 	free(p->bucket);

@@ -35,7 +35,7 @@ bool s3_credentials_any(const struct s3_credentials *c);
  * service has no keys to give. */
 enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct error *e);
 
-/* A bucket and a prefix in it; nothing changes but the clock. */
+/* A bucket and a prefix in it, shared by all threads. */
 struct s3_place {
 	char *name;   /* "s3://bucket/prefix/" as it may be shown */
 	char *bucket; /* URL of the bucket, ready for a query */
@@ -43,13 +43,19 @@ struct s3_place {
 	char *prefix; /* as in object keys: empty, or with a final slash */
 	char *region;
 	struct s3_credentials *credentials;
-	struct place_clock clock;          /* S3 takes no signature that is a quarter of an hour off it */
-	struct transfer_settings settings; /* for requests to this place; they sign, and look at the clock */
+	struct transfer_pool *pool; /* its requests are signed, and look at the clock; it is the owner */
+	int64_t total_timeout;
+	uint64_t retries;
+	/* what changes */
+	struct place_clock clock;    /* S3 takes no signature that is a quarter of an hour off it */
+	atomic_llong writable_until; /* clock_now(): until then the heartbeat does not try again */
 };
-/* Makes a place from a URL s3://bucket/prefix with a percent-encoded prefix. The settings' texts may be NULL. Errors
- * begin with `what`, the setting that holds the URL. */
+/* Makes a place from a URL s3://bucket/prefix with a percent-encoded prefix. The settings' texts may be NULL. `what` is
+ * the setting that names a place to write; NULL: it is a source. Errors begin with it. */
 struct s3_place *s3_place_new(const char *url, const char *what, const struct config *c, struct error *e);
-void s3_place_free(struct s3_place *p);
+void s3_place_free(void *place);
+/* Signs its requests; see transfer_settings. */
+bool s3_place_sign(void *place, const struct transfer_request *q, struct buffer *lines, struct error *e);
 /* A URL by which anybody may GET an object for some seconds; `url` is the object's. S3 says then that it has this
  * content encoding (NULL: what it says otherwise). The caller frees it. NULL without keys, if it would be too long for
  * a header, or if out of memory. */

@@ -45,8 +45,7 @@ struct s3_credentials {
 	char *sts;                   /* URL of the token service */
 	struct transfer_pool *pool;  /* for services; NULL: none is asked */
 	struct place_clock clock;    /* of the service, which says when keys expire */
-	struct transfer_settings settings;
-	pthread_mutex_t lock; /* of what follows; no network is touched under it */
+	pthread_mutex_t lock;        /* of what follows; no network is touched under it */
 	pthread_cond_t changed;
 	struct s3_keys keys;
 	struct stat file;         /* as it was read */
@@ -95,7 +94,7 @@ static enum err request(struct asking *a, const char *method)
 		q.data = a->form.data ? a->form.data : (const uint8_t *)"";
 		q.len = a->form.len;
 	}
-	struct transfer *t = transfer_new(a->credentials->pool, &a->credentials->settings);
+	struct transfer *t = transfer_new(a->credentials->pool);
 	if (!t)
 		return no_memory(a->e);
 	buffer_reset(&a->answer);
@@ -298,12 +297,12 @@ static enum err make_services(struct s3_credentials *c, const char *region, stru
 	        .stall_timeout = TOTAL_TIMEOUT * SECOND,
 	        .total_timeout = TOTAL_TIMEOUT * SECOND,
 	        .max_size = ANSWER_MAX};
+	struct transfer_settings settings = {.dated = look_at_clock, .owner = c};
 	int made = *endpoint ? asprintf(&c->sts, "%s", endpoint)
 	                     : asprintf(&c->sts, "https://sts.%s.amazonaws.com/", region);
 	if (made < 0)
 		c->sts = NULL;
-	c->pool = transfer_pool_new(&limits);
-	c->settings = (struct transfer_settings){.dated = look_at_clock, .signer = c};
+	c->pool = transfer_pool_new(&limits, &settings);
 	return c->sts && c->pool ? ERR_OK : no_memory(e);
 }
 

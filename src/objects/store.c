@@ -39,7 +39,6 @@ struct store_put {
 
 struct symbfile_store *store_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
-	struct bucket_limits limits = bucket_limits_of(c);
 	struct symbfile_store *s = calloc(1, sizeof *s);
 	if (!s) {
 		no_memory(e);
@@ -51,7 +50,7 @@ struct symbfile_store *store_new(const char *url, const char *what, const struct
 	s->retries = c->bucket_retries;
 	s->backend = bucket_backend_of(url);
 	if (s->backend && s->backend->put_begin)
-		s->own = s->backend->source_new(url, what, c, &limits, e);
+		s->own = s->backend->source_new(url, what, c, e);
 	else
 		error_set(e, ERR_CONFIG, "%s: neither file:///directory nor s3://bucket/prefix", what);
 	if (s->own)

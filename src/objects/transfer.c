@@ -35,13 +35,13 @@ enum {
 
 struct transfer_pool {
 	struct bucket_limits limits;
+	struct transfer_settings settings;
 	CURLSH *share; /* DNS cache and TLS sessions of all threads; connections are not safe to share */
 	pthread_mutex_t share_locks[CURL_LOCK_DATA_LAST];
 };
 
 struct transfer {
-	struct transfer_pool *pool;               /* not owned */
-	const struct transfer_settings *settings; /* not owned */
+	struct transfer_pool *pool; /* not owned */
 	CURL *easy;
 	struct sockaddr_storage first_address; /* where the last request went, before any redirect */
 	unsigned first_address_len;
@@ -96,7 +96,7 @@ void transfer_pool_free(struct transfer_pool *p)
 	curl_global_cleanup();
 }
 
-struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits)
+struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits, const struct transfer_settings *settings)
 {
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return NULL;
@@ -106,6 +106,7 @@ struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits)
 		return NULL;
 	}
 	p->limits = *limits;
+	p->settings = *settings;
 	if (share_init(p))
 		return p;
 	transfer_pool_free(p);
@@ -322,17 +323,17 @@ static bool set_limits(CURL *h, const struct bucket_limits *l)
 	       !curl_easy_setopt(h, CURLOPT_MAXREDIRS, 5L);
 }
 
-static bool set_policy(CURL *h, const struct transfer *t)
+static bool set_policy(CURL *h, const struct transfer_pool *p)
 {
 	return !curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https") &&
 	       !curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, "http,https") &&
-	       !curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, (long)t->settings->follow) &&
+	       !curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, (long)p->settings.follow) &&
 	       !curl_easy_setopt(h, CURLOPT_PATH_AS_IS, 1L) && !curl_easy_setopt(h, CURLOPT_NOPROXY, "*") &&
 	       !curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L) && !curl_easy_setopt(h, CURLOPT_QUICK_EXIT, 1L) &&
-	       !curl_easy_setopt(h, CURLOPT_SHARE, t->pool->share) &&
+	       !curl_easy_setopt(h, CURLOPT_SHARE, p->share) &&
 	       /* One transfer per connection: HTTP/2 would only add flow control. */
 	       !curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
-	       !curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, t->settings->gzip ? "gzip" : NULL) &&
+	       !curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, p->settings.gzip ? "gzip" : NULL) &&
 	       !curl_easy_setopt(h, CURLOPT_HTTP_CONTENT_DECODING, 0L) &&
 	       !curl_easy_setopt(h, CURLOPT_USERAGENT, "symbolicated/" PACKAGE_VERSION);
 }
@@ -362,24 +363,29 @@ static bool set_credentials(CURL *h, const struct transfer_settings *s)
 	       !curl_easy_setopt(h, CURLOPT_USERNAME, s->user) && !curl_easy_setopt(h, CURLOPT_PASSWORD, s->password);
 }
 
-void transfer_free(struct transfer *t)
+void *transfer_owner(const struct transfer *t)
 {
+	return t->pool->settings.owner;
+}
+
+void transfer_free(void *transfer)
+{
+	struct transfer *t = transfer;
 	if (!t)
 		return;
 	curl_easy_cleanup(t->easy);
 	free(t);
 }
 
-struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_settings *settings)
+struct transfer *transfer_new(struct transfer_pool *p)
 {
 	struct transfer *t = calloc(1, sizeof *t);
 	if (!t)
 		return NULL;
 	t->pool = p;
-	t->settings = settings;
 	t->easy = curl_easy_init();
-	if (t->easy && set_limits(t->easy, &p->limits) && set_policy(t->easy, t) && set_callbacks(t->easy, t) &&
-	        set_credentials(t->easy, settings))
+	if (t->easy && set_limits(t->easy, &p->limits) && set_policy(t->easy, p) && set_callbacks(t->easy, t) &&
+	        set_credentials(t->easy, &p->settings))
 		return t;
 	transfer_free(t);
 	return NULL;
@@ -408,6 +414,7 @@ static bool add_lines(struct curl_slist **list, char *lines)
 static enum err make_headers(
         struct curl_slist **list, const struct transfer *t, const struct transfer_request *q, struct error *e)
 {
+	const struct transfer_settings *s = &t->pool->settings;
 	struct buffer lines;
 	buffer_init(&lines, LINES_MAX);
 	no_memory(e);
@@ -415,7 +422,7 @@ static enum err make_headers(
 		buffer_printf(&lines, "Content-Type: %s\n", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE);
 	if (q->copy_source)
 		buffer_printf(&lines, "x-amz-copy-source: %s\n", q->copy_source);
-	bool ok = !t->settings->sign || t->settings->sign(t->settings->signer, q, &lines, e);
+	bool ok = !s->sign || s->sign(s->owner, q, &lines, e);
 	ok = ok && buffer_printf(&lines, "%s", q->lines ? q->lines : "") && add_lines(list, (char *)lines.data);
 	if (lines.data)
 		explicit_bzero(lines.data, lines.len);
@@ -480,12 +487,12 @@ static void run_once(struct transfer *t, const struct transfer_request *request,
 
 bool transfer_run(struct transfer *t, const struct transfer_request *request, struct transfer_reply *reply)
 {
-	const struct transfer_settings *s = t->settings;
+	const struct transfer_settings *s = &t->pool->settings;
 	bool again = true;
 	for (unsigned tries = 0; again && tries < 2; tries++) {
 		int64_t sent = machine_now();
 		run_once(t, request, reply);
-		again = s->dated && reply->date >= 0 && s->dated(s->signer, reply, sent, machine_now());
+		again = s->dated && reply->date >= 0 && s->dated(s->owner, reply, sent, machine_now());
 	}
 	return reply->whole;
 }

@@ -13,11 +13,6 @@
 #include "base/error.h"
 #include "objects/object.h"
 
-/* What all threads share for one server: limits, DNS cache and TLS sessions. NULL if out of memory. */
-struct transfer_pool;
-struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits);
-void transfer_pool_free(struct transfer_pool *p);
-
 struct transfer_request;
 struct transfer_reply;
 
@@ -26,19 +21,27 @@ struct transfer_settings {
 	const char *user, *password; /* sent to the first host only; empty: none */
 	/* Appends the headers that sign a request, each as a line "Name: value\n". They may include Host. NULL:
 	 * requests are not signed. False, with e set, if signing fails: the request is not sent. */
-	bool (*sign)(void *signer, const struct transfer_request *q, struct buffer *lines, struct error *e);
+	bool (*sign)(void *owner, const struct transfer_request *q, struct buffer *lines, struct error *e);
 	/* Told of each reply that has a date, when the request was sent, and now, by this machine's clock. True: it was
 	 * refused for the time of its signature, and is sent once more. NULL: nobody is told. */
-	bool (*dated)(void *signer, const struct transfer_reply *reply, int64_t sent, int64_t now);
-	void *signer;
+	bool (*dated)(void *owner, const struct transfer_reply *reply, int64_t sent, int64_t now);
+	void *owner;
 	bool follow; /* follow redirects; never when requests are signed */
 	bool gzip;   /* accept gzip, and pass it on as it comes */
 };
 
+/* What all threads share for one server: limits, settings, DNS cache and TLS sessions. NULL if out of memory. */
+struct transfer_pool;
+struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits, const struct transfer_settings *settings);
+void transfer_pool_free(struct transfer_pool *p);
+
 /* One thread's handle and its connections. NULL if out of memory. */
 struct transfer;
-struct transfer *transfer_new(struct transfer_pool *p, const struct transfer_settings *settings);
-void transfer_free(struct transfer *t);
+struct transfer *transfer_new(struct transfer_pool *p);
+/* Of the settings. */
+void *transfer_owner(const struct transfer *t);
+/* Takes a struct transfer; untyped, since it is the end of a client of any backend over HTTP. */
+void transfer_free(void *transfer);
 
 struct transfer_request {
 	const char *method; /* GET, PUT, POST, DELETE */

@@ -359,7 +359,7 @@ static void signed_headers(const char *expected, struct transfer_request q)
 	struct s3_place *p = s3_place_new("s3://abc", "source", &c, &e);
 	assert_non_null(p);
 	buffer_init(&lines, 10000);
-	assert_true(p->settings.sign(p->settings.signer, &q, &lines, &e) && buffer_append(&lines, "", 1));
+	assert_true(s3_place_sign(p, &q, &lines, &e) && buffer_append(&lines, "", 1));
 	assert_non_null(strstr((const char *)lines.data, expected));
 	buffer_release(&lines);
 	s3_place_free(p);
