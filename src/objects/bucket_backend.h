@@ -92,6 +92,13 @@ struct bucket_backend {
 	const struct place_clock *(*clock)(const void *source);
 };
 
+/* One attempt over HTTP: feeds body, and sets outcome, status, length_known and text of the result. False: it is up to
+ * the caller what the reply's status means, which is not 200; only the status of the result is set. */
+struct transfer;
+struct transfer_reply;
+bool bucket_http_get(struct transfer *t, const char *url, const atomic_bool *cancel, struct bucket_body *body,
+        struct transfer_reply *reply, struct bucket_result *result);
+
 extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_file;
 
 /* The kind of a URL; NULL: none. */

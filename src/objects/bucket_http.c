@@ -4,7 +4,7 @@
  * any of them, if its last line is whole. User, password and query of a source are secrets: they appear in no text. */
 #include <config.h>
 
-#include "objects/bucket_http.h"
+#include "objects/bucket_backend.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,22 +148,24 @@ static enum bucket_outcome check_whole(
 	return result->outcome = BUCKET_OK;
 }
 
-static enum bucket_outcome judge(struct bucket_body *body, const struct transfer_reply *reply,
-        const struct bucket_http_call *call, struct bucket_result *result)
+/* False: the status tells. */
+static bool judge(struct bucket_body *body, const struct transfer_reply *reply, struct bucket_result *result)
 {
-	enum bucket_outcome outcome = body->outcome;
 	if (reply->cancelled)
-		return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
-	if (outcome != BUCKET_OK && outcome != BUCKET_BROKEN)
-		return bucket_result_set(result, outcome, "%s", body->problem);
+		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+	else if (body->outcome != BUCKET_OK && body->outcome != BUCKET_BROKEN)
+		bucket_result_set(result, body->outcome, "%s", body->problem);
 	/* If the host has several addresses, another may have been used instead. */
-	if (reply->address_refused && !reply->whole)
-		return bucket_result_set(result, BUCKET_FAILED, "redirect to a local address");
-	if (!reply->whole && (reply->status < 400 || reply->status > 599))
-		return bucket_result_set(result, reply->too_large ? BUCKET_TOO_LARGE : BUCKET_FAILED, "%.150s",
+	else if (reply->address_refused && !reply->whole)
+		bucket_result_set(result, BUCKET_FAILED, "redirect to a local address");
+	else if (!reply->whole && (reply->status < 400 || reply->status > 599))
+		bucket_result_set(result, reply->too_large ? BUCKET_TOO_LARGE : BUCKET_FAILED, "%.150s",
 		        reply->too_large ? "larger than bucket_max_size" : reply->problem);
-	return reply->status == 200 ? check_whole(body, reply, result)
-	                            : call->of_status(reply, call->credentials, result);
+	else if (reply->status == 200)
+		check_whole(body, reply, result);
+	else
+		return false;
+	return true;
 }
 
 struct arriving {
@@ -181,52 +183,36 @@ static bool add_to_body(void *arg, const uint8_t *data, size_t len)
 	return outcome == BUCKET_OK || outcome == BUCKET_BROKEN;
 }
 
-void bucket_http_get(
-        struct transfer *t, const struct bucket_http_call *call, struct bucket_body *body, struct bucket_result *result)
+bool bucket_http_get(struct transfer *t, const char *url, const atomic_bool *cancel, struct bucket_body *body,
+        struct transfer_reply *reply, struct bucket_result *result)
 {
-	struct transfer_reply reply;
-	struct arriving arriving = {body, &reply};
+	struct arriving arriving = {body, reply};
 	struct transfer_request request = {
-	        .method = "GET", .url = call->url, .body = add_to_body, .arg = &arriving, .cancel = call->cancel};
-	transfer_run(t, &request, &reply);
-	result->status = reply.status;
-	if (reply.whole && reply.status == 200)
-		bucket_body_begin(body, &reply.head); /* of an empty object */
-	judge(body, &reply, call, result);
-}
-
-/* What a status other than 200 means. */
-static enum bucket_outcome judge_status(
-        const struct transfer_reply *reply, bool credentials, struct bucket_result *result)
-{
-	enum bucket_outcome outcome = BUCKET_FAILED;
-	switch (reply->status) {
-	case 400:
-	case 404:
-	case 410:
-	case 414:
-	case 451:
-		outcome = BUCKET_MISSING;
-		break;
-	case 403: /* to clients that may not list, S3 answers 403 for a missing object; to others it means missing
-	             rights */
-		outcome = credentials ? BUCKET_FAILED : BUCKET_MISSING;
-		break;
-	}
-	return bucket_result_set(result, outcome, "HTTP status %d", reply->status);
+	        .method = "GET", .url = url, .body = add_to_body, .arg = &arriving, .cancel = cancel};
+	transfer_run(t, &request, reply);
+	result->status = reply->status;
+	if (reply->whole && reply->status == 200)
+		bucket_body_begin(body, &reply->head); /* of an empty object */
+	return judge(body, reply, result);
 }
 
 static void http_fetch(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,
         struct bucket_result *result)
 {
 	const struct http_source *s = transfer_owner(client);
+	struct transfer_reply reply;
 	char *url = NULL;
 	if (asprintf(&url, "%s%s%s", s->base, path, s->query) < 0) {
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}
-	struct bucket_http_call call = {url, cancel, judge_status, s->credentials};
-	bucket_http_get(client, &call, body, result);
+	if (!bucket_http_get(client, url, cancel, body, &reply, result)) {
+		/* to clients that may not list, S3 answers 403 for a missing object; to others it means missing
+		 * rights */
+		bool missing = reply.status == 400 || (reply.status == 403 && !s->credentials) || reply.status == 404 ||
+		               reply.status == 410 || reply.status == 414 || reply.status == 451;
+		bucket_result_set(result, missing ? BUCKET_MISSING : BUCKET_FAILED, "HTTP status %d", reply.status);
+	}
 	free(url);
 }
 

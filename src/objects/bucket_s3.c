@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "base/unpack.h"
-#include "objects/bucket_http.h"
+#include "objects/bucket_backend.h"
 #include "objects/percent.h"
 #include "objects/s3.h"
 #include "objects/store.h"
@@ -524,9 +524,9 @@ static void s3_fetch(void *client, const char *path, struct bucket_body *body, c
 	struct transfer *t = client;
 	const struct s3_place *place = place_of(t);
 	char *url = url_to_read(place, path, result);
-	struct bucket_http_call call = {url, cancel, s3_judge_status, s3_place_has_keys(place)};
-	if (url)
-		bucket_http_get(t, &call, body, result);
+	struct transfer_reply reply;
+	if (url && !bucket_http_get(t, url, cancel, body, &reply, result))
+		s3_judge_status(&reply, s3_place_has_keys(place), result);
 	free(url);
 }
 
