@@ -273,8 +273,8 @@ static const char missing[] = "no source has this symbol file";
 /* The URL lets anybody read the file, so nobody but the client is told. */
 static void redirect(struct exchange *x, const char *url)
 {
-	char *extra = NULL;
-	if (asprintf(&extra, "Location: %s\r\nCache-Control: no-store\r\n", url) < 0) {
+	char *extra = text_printf("Location: %s\r\nCache-Control: no-store\r\n", url);
+	if (!extra) {
 		refuse(x, ERR_NO_MEMORY, "out of memory");
 		return;
 	}

@@ -310,9 +310,8 @@ static enum err remove_uploads(struct exchange *x, char **text, struct error *e)
 		        x->request_id);
 	if (err)
 		return err;
-	if (asprintf(text, "{\"success\":true,\"status\":200,\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", r.objects,
-	            r.bytes) < 0)
-		*text = NULL;
+	*text = text_printf(
+	        "{\"success\":true,\"status\":200,\"objects\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", r.objects, r.bytes);
 	return *text ? ERR_OK : no_memory(e);
 }
 

@@ -112,3 +112,13 @@ bool buffer_append_json(struct buffer *b, struct str s)
 	b->len = (size_t)(out - b->data);
 	return true;
 }
+
+char *text_printf(const char *format, ...)
+{
+	char *text;
+	va_list args;
+	va_start(args, format);
+	int len = vasprintf(&text, format, args);
+	va_end(args);
+	return len < 0 ? NULL : text;
+}

@@ -28,6 +28,9 @@ bool buffer_printf(struct buffer *b, const char *format, ...) __attribute__((for
 /* Appends s as a JSON string, quotes included; bytes that are not UTF-8 become U+FFFD each. */
 bool buffer_append_json(struct buffer *b, struct str s);
 
+/* A text of its own, which the caller frees. NULL if out of memory. */
+char *text_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 static inline bool buffer_append_str(struct buffer *b, struct str s)
 {
 	return buffer_append(b, s.data, s.len);

@@ -80,8 +80,7 @@ static bool fields_are_right(const char *url, bool generated)
 /* The host of a URL of the setting as a source; the caller frees it. NULL if out of memory. */
 static char *host_of(const char *url)
 {
-	char *host = NULL;
-	return asprintf(&host, "%.*s/", (int)(below_host(url) - url), url) < 0 ? NULL : host;
+	return text_printf("%.*s/", (int)(below_host(url) - url), url);
 }
 
 static enum err check_url(const struct config *c, const char *url, bool generated, struct error *e)

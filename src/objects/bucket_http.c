@@ -17,7 +17,7 @@
 struct http_source {
 	struct transfer_pool *pool;
 	char *base;  /* URL with a final slash, without secrets */
-	char *query; /* "?…", or empty */
+	char *query; /* or empty */
 	char *user, *password;
 	bool credentials; /* it has any */
 };
@@ -37,12 +37,6 @@ static enum err url_part(char **part, CURLU *url, CURLUPart which, unsigned flag
 	return good || code == CURLUE_OUT_OF_MEMORY ? ERR_NO_MEMORY : ERR_CONFIG;
 }
 
-static char *concatenated(const char *a, const char *b)
-{
-	char *all = NULL;
-	return asprintf(&all, "%s%s", a, b) < 0 ? NULL : all;
-}
-
 /* What of the URL may be shown: all but the user, the password and the query. */
 static enum err take_base(struct http_source *s, CURLU *url)
 {
@@ -53,26 +47,22 @@ static enum err take_base(struct http_source *s, CURLU *url)
 	enum err err = url_part(&shown, url, CURLUPART_URL, 0);
 	if (err)
 		return err;
-	s->base = concatenated(shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
+	s->base = text_printf("%s%s", shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
 	free(shown);
 	return s->base ? ERR_OK : ERR_NO_MEMORY;
 }
 
 static enum err take_url(struct http_source *s, CURLU *url)
 {
-	char *query = NULL;
 	enum err err = url_part(&s->user, url, CURLUPART_USER, CURLU_URLDECODE);
 	if (!err)
 		err = url_part(&s->password, url, CURLUPART_PASSWORD, CURLU_URLDECODE);
 	if (!err)
-		err = url_part(&query, url, CURLUPART_QUERY, 0);
-	if (!err) {
-		s->credentials = *s->user || *s->password || *query;
-		s->query = concatenated(*query ? "?" : "", query);
-		err = s->query ? take_base(s, url) : ERR_NO_MEMORY;
-	}
-	free(query);
-	return err;
+		err = url_part(&s->query, url, CURLUPART_QUERY, 0);
+	if (err)
+		return err;
+	s->credentials = *s->user || *s->password || *s->query;
+	return take_base(s, url);
 }
 
 static void http_source_free(void *source)
@@ -201,8 +191,8 @@ static void http_fetch(void *client, const char *path, struct bucket_body *body,
 {
 	const struct http_source *s = transfer_owner(client);
 	struct transfer_reply reply;
-	char *url = NULL;
-	if (asprintf(&url, "%s%s%s", s->base, path, s->query) < 0) {
+	char *url = text_printf("%s%s%s%s", s->base, path, *s->query ? "?" : "", s->query);
+	if (!url) {
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
 	}

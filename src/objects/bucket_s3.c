@@ -79,16 +79,16 @@ static enum err refused(struct error *e, const char *what, const struct transfer
 /* The URL of an object; the caller frees it. NULL if out of memory, or if the path is too long. */
 static char *url_of(const struct transfer *t, const char *path, struct error *e)
 {
-	char *url = NULL, encoded[3 * STORE_PATH_MAX];
+	char encoded[3 * STORE_PATH_MAX];
 	if (strlen(path) >= STORE_PATH_MAX) {
 		error_set(e, ERR_BAD_REQUEST, "the name is too long");
 		return NULL;
 	}
 	*percent_encode(encoded, str_from(path), true) = 0;
-	if (asprintf(&url, "%s%s", place_of(t)->base, encoded) >= 0)
-		return url;
-	no_memory(e);
-	return NULL;
+	char *url = text_printf("%s%s", place_of(t)->base, encoded);
+	if (!url)
+		no_memory(e);
+	return url;
 }
 
 /* ---- storing ---- */
@@ -159,8 +159,8 @@ static bool send_request(struct transfer *t, struct transfer_request request, st
 static bool send_about_pieces(struct s3_put *p, const char *method, const char *query, const struct str *data,
         struct answer *answer, struct transfer_reply *reply)
 {
-	char *url = NULL;
-	if (asprintf(&url, "%s%s", p->temporary, query) < 0) {
+	char *url = text_printf("%s%s", p->temporary, query);
+	if (!url) {
 		*reply = (struct transfer_reply){.problem = "out of memory"};
 		return false;
 	}
@@ -223,9 +223,8 @@ static char *copy_source(const struct s3_put *p)
 {
 	const struct s3_place *place = place_of(p->client);
 	const char *bucket = place->name + strlen(bucket_s3.scheme), *key = p->temporary + strlen(place->bucket);
-	char *text = NULL;
 	key += *key == '/';
-	return asprintf(&text, "/%.*s/%s", (int)strcspn(bucket, "/"), bucket, key) < 0 ? NULL : text;
+	return text_printf("/%.*s/%s", (int)strcspn(bucket, "/"), bucket, key);
 }
 
 /* From the place of pieces to the object's own. */
@@ -278,8 +277,7 @@ static void *s3_put_begin(void *client, struct error *e)
 	buffer_init(&p->piece, PIECE);
 	buffer_init(&p->etags, PIECES_MAX * (BUCKET_ETAG + 100));
 	buffer_printf(&p->etags, "<CompleteMultipartUpload>");
-	if (asprintf(&p->temporary, "%s" STORE_TEMPORARY "/%016" PRIx64, place_of(t)->base, random_u64()) < 0)
-		p->temporary = NULL;
+	p->temporary = text_printf("%s" STORE_TEMPORARY "/%016" PRIx64, place_of(t)->base, random_u64());
 	if (p->temporary && !p->etags.failed)
 		return p;
 	s3_put_free(p);
@@ -351,10 +349,11 @@ struct page {
 	uint64_t size, seen; /* of an object, number of objects so far */
 	int64_t time;        /* -1: missing or malformed */
 	bool truncated, stopped, is_listing;
-	char next[16384]; /* token of the next page, percent-encoded */
-	unsigned count;   /* objects per request */
-	uint64_t retries; /* of one request */
-	int64_t deadline; /* of all */
+	char next[16384];   /* token of the next page, percent-encoded */
+	char before[16384]; /* of this one */
+	unsigned count;     /* objects per request */
+	uint64_t retries;   /* of one request */
+	int64_t deadline;   /* of all */
 };
 
 static uint64_t parse_size(struct str text)
@@ -422,10 +421,10 @@ static enum err list_page(
 	struct buffer xml;
 	struct transfer_request request = {.method = "GET", .body = transfer_to_buffer, .arg = &xml, .cancel = cancel};
 	struct transfer_reply reply;
-	char *url = NULL;
 	/* Parameters are sorted by name, as the signature wants. */
-	if (asprintf(&url, "%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", place_of(t)->bucket,
-	            *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix) < 0)
+	char *url = text_printf("%s?%s%s%slist-type=2&max-keys=%u&prefix=%s", place_of(t)->bucket,
+	        *p->next ? "continuation-token=" : "", p->next, *p->next ? "&" : "", p->count, prefix);
+	if (!url)
 		return no_memory(e);
 	p->next[0] = 0;
 	p->truncated = p->is_listing = false;
@@ -439,25 +438,19 @@ static enum err list_page(
 }
 
 /* Goes on from page to page as long as S3 says that there are more, each time after another token. */
-static enum err list_pages(struct transfer *t, struct page *p, const atomic_bool *cancel, struct error *e)
+static enum err list_pages(
+        struct transfer *t, struct page *p, const char *prefix, const atomic_bool *cancel, struct error *e)
 {
-	char *encoded = malloc(3 * strlen(p->prefix) + 1), *before = malloc(sizeof p->next);
-	enum err err = encoded && before ? ERR_OK : no_memory(e);
-	if (!err)
-		*percent_encode(encoded, str_from(p->prefix), false) = 0;
+	enum err err = ERR_OK;
 	for (bool more = true; !err && more; more = !err && p->truncated && !p->stopped) {
-		if (clock_now() > p->deadline) {
-			err = error_set(e, ERR_UNAVAILABLE,
+		if (clock_now() > p->deadline)
+			return error_set(e, ERR_UNAVAILABLE,
 			        "listing takes longer than bucket_total_timeout: %" PRIu64 " objects so far", p->seen);
-			break;
-		}
-		memcpy(before, p->next, sizeof p->next);
-		err = list_page(t, p, encoded, cancel, e);
-		if (!err && !p->stopped && p->truncated && (!*p->next || strcmp(p->next, before) == 0))
+		memcpy(p->before, p->next, sizeof p->next);
+		err = list_page(t, p, prefix, cancel, e);
+		if (!err && !p->stopped && p->truncated && (!*p->next || strcmp(p->next, p->before) == 0))
 			err = error_set(e, ERR_UNAVAILABLE, "the listing does not end");
 	}
-	free(encoded);
-	free(before);
 	return err;
 }
 
@@ -465,21 +458,23 @@ static enum err list_pages(struct transfer *t, struct page *p, const atomic_bool
 static enum err list_below(struct transfer *t, const char *path, bool probe, const struct bucket_listing *listing,
         const atomic_bool *cancel, struct error *e)
 {
+	const struct s3_place *place = place_of(t);
 	struct page *p = calloc(1, sizeof *p);
-	char *prefix = NULL;
-	enum err err = ERR_NO_MEMORY;
-	if (p && asprintf(&prefix, "%s%s/", place_of(t)->prefix, path) >= 0) {
+	char *prefix = text_printf("%s%s/", place->prefix, path);
+	char *encoded = prefix ? malloc(3 * strlen(prefix) + 1) : NULL;
+	enum err err = p && encoded ? ERR_OK : no_memory(e);
+	if (!err) {
+		*percent_encode(encoded, str_from(prefix), false) = 0;
 		p->listing = listing;
 		p->prefix = prefix;
 		p->time = -1;
 		p->count = probe ? 1 : PAGE_OBJECTS;
-		p->retries = probe ? 0 : place_of(t)->retries;
-		p->deadline = clock_now() + place_of(t)->total_timeout;
-		err = list_pages(t, p, cancel, e);
-		free(prefix);
-	} else {
-		no_memory(e);
+		p->retries = probe ? 0 : place->retries;
+		p->deadline = clock_now() + place->total_timeout;
+		err = list_pages(t, p, encoded, cancel, e);
 	}
+	free(encoded);
+	free(prefix);
 	free(p);
 	return err;
 }
@@ -508,14 +503,15 @@ static enum err s3_remove(void *client, const char *path, struct error *e)
 /* The caller frees it. NULL: the result says why. */
 static char *url_to_read(const struct s3_place *place, const char *path, struct bucket_result *result)
 {
-	char *url = NULL, key[BUCKET_PATH_MAX];
-	if (!percent_decode(key, str_from(path)) || strlen(place->prefix) + strlen(key) > KEY_MAX)
+	char key[BUCKET_PATH_MAX];
+	if (!percent_decode(key, str_from(path)) || strlen(place->prefix) + strlen(key) > KEY_MAX) {
 		bucket_result_set(result, BUCKET_MISSING, "longer than a key of S3 can be");
-	else if (asprintf(&url, "%s%s", place->base, path) >= 0)
-		return url;
-	else
+		return NULL;
+	}
+	char *url = text_printf("%s%s", place->base, path);
+	if (!url)
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
-	return NULL;
+	return url;
 }
 
 static void s3_fetch(void *client, const char *path, struct bucket_body *body, const atomic_bool *cancel,

@@ -52,13 +52,12 @@ static enum err make_urls(struct s3_place *p, struct str bucket, const struct co
 {
 	const char *endpoint = setting_of(c->s3_endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
 	char amazon[128], *encoded = malloc(3 * strlen(p->prefix) + 1);
-	size_t at, len;
-	int made = -1;
+	bool by_host = c->s3_addressing == S3_VIRTUAL;
 	if (!*endpoint) {
 		snprintf(amazon, sizeof amazon, "https://s3.%s.amazonaws.com", p->region);
 		endpoint = amazon;
 	}
-	len = host_of(endpoint, &at);
+	size_t at, len = host_of(endpoint, &at);
 	if (!len) {
 		free(encoded);
 		return error_set(
@@ -66,18 +65,22 @@ static enum err make_urls(struct s3_place *p, struct str bucket, const struct co
 	}
 	if (encoded)
 		*percent_encode(encoded, str_from(p->prefix), true) = 0;
-	if (encoded && c->s3_addressing == S3_VIRTUAL)
-		made = asprintf(
-		        &p->bucket, "%.*s%.*s.%.*s/", (int)at, endpoint, STR_FMT(bucket), (int)len, endpoint + at);
-	else if (encoded)
-		made = asprintf(
-		        &p->bucket, "%.*s%.*s/%.*s", (int)at, endpoint, (int)len, endpoint + at, STR_FMT(bucket));
-	if (made < 0)
-		p->bucket = NULL;
-	else if (asprintf(&p->base, "%s%s%s", p->bucket, c->s3_addressing == S3_VIRTUAL ? "" : "/", encoded) < 0)
-		p->base = NULL;
+	p->host = text_printf(
+	        "%.*s%s%.*s", by_host ? (int)bucket.len : 0, bucket.data, by_host ? "." : "", (int)len, endpoint + at);
+	if (p->host)
+		p->bucket = text_printf(
+		        "%.*s%s/%.*s", (int)at, endpoint, p->host, by_host ? 0 : (int)bucket.len, bucket.data);
+	if (p->bucket && encoded)
+		p->base = text_printf("%s%s%s", p->bucket, by_host ? "" : "/", encoded);
 	free(encoded);
-	return p->base ? ERR_OK : no_memory(e);
+	if (!p->base)
+		return no_memory(e);
+	p->above_path = at + strlen(p->host);
+	/* as in libcurl, the header has the port unless it is the scheme's default */
+	char *port = strrchr(p->host, ':');
+	if (port && strcmp(port, at == strlen("https://") ? ":443" : ":80") == 0)
+		*port = 0;
+	return ERR_OK;
 }
 
 /* Decodes the prefix, and adds a final slash if it is not empty. */
@@ -102,11 +105,10 @@ static enum err take_url(struct s3_place *p, const char *url, const struct confi
 	if (!is_word(bucket.data, bucket.len, ".-_") || bucket.len < 3 || bucket.len > 63)
 		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix, with a bucket of 3 to 63 letters");
 	enum err err = take_prefix(p, *rest ? rest + 1 : rest, e);
-	if (!err && asprintf(&p->name, "%s%.*s/%s", scheme, STR_FMT(bucket), p->prefix) < 0) {
-		p->name = NULL;
-		err = no_memory(e);
-	}
-	return err ? err : make_urls(p, bucket, c, e);
+	if (err)
+		return err;
+	p->name = text_printf("%s%.*s/%s", scheme, STR_FMT(bucket), p->prefix);
+	return p->name ? make_urls(p, bucket, c, e) : no_memory(e);
 }
 
 static enum err take_region(struct s3_place *p, const struct config *c, struct error *e)
@@ -123,38 +125,19 @@ static enum err take_region(struct s3_place *p, const struct config *c, struct e
 
 /* ---- signing ---- */
 
-/* The parts of a URL that are signed. As in libcurl, the host includes the port unless it is the scheme's default. */
-struct url_parts {
-	char host[300];
-	struct str path, query;
-};
-
-static bool split_url(struct url_parts *parts, const char *url)
+/* The signature of a request by these keys at this time; without method, payload and headers. */
+static struct s3_signing begin_signing(
+        const struct s3_place *p, const struct s3_keys *keys, char date[S3_SIGN_DATE], const char *url)
 {
-	bool tls = strncasecmp(url, "https://", 8) == 0;
-	const char *host = strstr(url, "://"), *own = tls ? ":443" : ":80";
-	if (!host)
-		return false;
-	host += 3;
-	size_t len = strcspn(host, "/?"), own_len = strlen(own);
-	const char *path = host + len, *question = strchr(path, '?');
-	if (len > own_len && memcmp(path - own_len, own, own_len) == 0)
-		len -= own_len;
-	if (*path != '/' || len >= sizeof parts->host)
-		return false;
-	memcpy(parts->host, host, len);
-	parts->host[len] = 0;
-	parts->path = (struct str){path, question ? (size_t)(question - path) : strlen(path)};
-	parts->query = str_from(question ? question + 1 : "");
-	return true;
-}
-
-/* The signature of a request by these keys at this time; without method, path, query, payload and headers. */
-static struct s3_signing begin_signing(const struct s3_place *p, const struct s3_keys *keys, char date[S3_SIGN_DATE])
-{
+	struct str query = str_from(url + p->above_path), path = str_cut(&query, '?');
 	s3_sign_date(date, place_now(&p->clock) / SECOND);
-	return (struct s3_signing){
-	        .access = keys->access, .secret = keys->secret, .region = p->region, .service = "s3", .date = date};
+	return (struct s3_signing){.access = keys->access,
+	        .secret = keys->secret,
+	        .region = p->region,
+	        .service = "s3",
+	        .date = date,
+	        .path = path,
+	        .query = query};
 }
 
 /* Host is sent as it was signed, whatever libcurl would have sent. The transfer itself sends Content-Type and
@@ -162,28 +145,25 @@ static struct s3_signing begin_signing(const struct s3_place *p, const struct s3
 static bool sign_with(
         const struct s3_place *p, const struct s3_keys *keys, const struct transfer_request *q, struct buffer *lines)
 {
-	struct url_parts url;
 	char date[S3_SIGN_DATE], payload[SHA256_HEX + 1];
 	struct s3_header headers[6];
-	struct s3_signing s = begin_signing(p, keys, date);
-	if (!split_url(&url, q->url) || !sha256_hex(payload, q->data, q->len))
+	struct s3_signing s = begin_signing(p, keys, date, q->url);
+	if (!sha256_hex(payload, q->data, q->len))
 		return false;
 	if (q->data)
 		headers[s.count++] =
 		        (struct s3_header){"content-type", q->content_type ? q->content_type : TRANSFER_CONTENT_TYPE};
-	headers[s.count++] = (struct s3_header){"host", url.host};
+	headers[s.count++] = (struct s3_header){"host", p->host};
 	headers[s.count++] = (struct s3_header){"x-amz-content-sha256", payload};
 	if (q->copy_source)
 		headers[s.count++] = (struct s3_header){"x-amz-copy-source", q->copy_source};
 	headers[s.count++] = (struct s3_header){"x-amz-date", date};
-	buffer_printf(lines, "Host: %s\nx-amz-content-sha256: %s\nx-amz-date: %s\n", url.host, payload, date);
+	buffer_printf(lines, "Host: %s\nx-amz-content-sha256: %s\nx-amz-date: %s\n", p->host, payload, date);
 	if (keys->token && *keys->token) {
 		buffer_printf(lines, "x-amz-security-token: %s\n", keys->token);
 		headers[s.count++] = (struct s3_header){"x-amz-security-token", keys->token};
 	}
 	s.method = q->method;
-	s.path = url.path;
-	s.query = url.query;
 	s.payload = payload;
 	s.headers = headers;
 	return buffer_printf(lines, "Authorization: ") && s3_sign(lines, &s) && buffer_append(lines, "\n", 1);
@@ -217,16 +197,14 @@ static bool add_signed_query(struct buffer *out, const struct s3_place *p, const
 static bool presign_with(struct buffer *out, const struct s3_place *p, const struct s3_keys *keys, const char *url,
         unsigned seconds, const char *encoding)
 {
-	struct url_parts parts;
 	char date[S3_SIGN_DATE], signature[SHA256_HEX + 1];
-	struct s3_header host = {"host", parts.host};
-	struct s3_signing s = begin_signing(p, keys, date);
+	struct s3_header host = {"host", p->host};
+	struct s3_signing s = begin_signing(p, keys, date, url);
 	buffer_printf(out, "%s?", url);
 	size_t at = out->len;
-	if (!split_url(&parts, url) || !add_signed_query(out, p, keys, date, seconds, encoding))
+	if (!add_signed_query(out, p, keys, date, seconds, encoding))
 		return false;
 	s.method = "GET";
-	s.path = parts.path;
 	s.query = (struct str){(const char *)out->data + at, out->len - at};
 	s.payload = "UNSIGNED-PAYLOAD";
 	s.headers = &host;
@@ -310,6 +288,7 @@ void s3_place_free(void *place)
 	transfer_pool_free(p->pool);
 	s3_credentials_free(p->credentials);
 	free(p->name);
+	free(p->host);
 	free(p->bucket);
 	free(p->base);
 	free(p->prefix);

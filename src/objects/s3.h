@@ -37,10 +37,12 @@ enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct 
 
 /* A bucket and a prefix in it, shared by all threads. */
 struct s3_place {
-	char *name;   /* "s3://bucket/prefix/" as it may be shown */
-	char *bucket; /* URL of the bucket, ready for a query */
-	char *base;   /* URL below which the prefix is; ends with a slash */
-	char *prefix; /* as in object keys: empty, or with a final slash */
+	char *name;        /* "s3://bucket/prefix/" as it may be shown */
+	char *bucket;      /* URL of the bucket, ready for a query */
+	char *host;        /* as the header Host has it */
+	size_t above_path; /* bytes of a URL before its path */
+	char *base;        /* URL below which the prefix is; ends with a slash */
+	char *prefix;      /* as in object keys: empty, or with a final slash */
 	char *region;
 	struct s3_credentials *credentials;
 	struct transfer_pool *pool; /* its requests are signed, and look at the clock; it is the owner */

@@ -248,8 +248,8 @@ static void on_sts_element(void *arg, unsigned depth, const char *name, struct s
 	            : strcmp(name, "SecretAccessKey") == 0 ? &k->secret
 	            : strcmp(name, "SessionToken") == 0    ? &k->token
 	                                                   : NULL;
-	if (depth == 4 && to && !*to && asprintf(to, "%.*s", STR_FMT(text)) < 0)
-		*to = NULL;
+	if (depth == 4 && to && !*to)
+		*to = strndup(text.data, text.len);
 	if (depth == 4 && strcmp(name, "Expiration") == 0)
 		a->expires = parse_end(a->credentials, text);
 }
@@ -298,10 +298,7 @@ static enum err make_services(struct s3_credentials *c, const char *region, stru
 	        .total_timeout = TOTAL_TIMEOUT * SECOND,
 	        .max_size = ANSWER_MAX};
 	struct transfer_settings settings = {.dated = look_at_clock, .owner = c};
-	int made = *endpoint ? asprintf(&c->sts, "%s", endpoint)
-	                     : asprintf(&c->sts, "https://sts.%s.amazonaws.com/", region);
-	if (made < 0)
-		c->sts = NULL;
+	c->sts = *endpoint ? strdup(endpoint) : text_printf("https://sts.%s.amazonaws.com/", region);
 	c->pool = transfer_pool_new(&limits, &settings);
 	return c->sts && c->pool ? ERR_OK : no_memory(e);
 }

@@ -46,14 +46,14 @@ static bool hash_request(char hash[SHA256_HEX + 1], const struct s3_signing *s)
 static bool make_key(uint8_t key[SHA256_BYTES], const struct s3_signing *s)
 {
 	const struct str steps[] = {{s->date, 8}, str_from(s->region), str_from(s->service), str_from("aws4_request")};
-	char *secret = NULL;
-	int len = asprintf(&secret, "AWS4%s", s->secret);
-	if (len < 0)
+	char *secret = text_printf("AWS4%s", s->secret);
+	if (!secret)
 		return false;
-	bool ok = hmac_sha256(key, secret, (size_t)len, steps[0].data, steps[0].len);
+	size_t len = strlen(secret);
+	bool ok = hmac_sha256(key, secret, len, steps[0].data, steps[0].len);
 	for (unsigned i = 1; ok && i < sizeof steps / sizeof steps[0]; i++)
 		ok = hmac_sha256(key, key, SHA256_BYTES, steps[i].data, steps[i].len);
-	explicit_bzero(secret, (size_t)len);
+	explicit_bzero(secret, len);
 	free(secret);
 	return ok;
 }

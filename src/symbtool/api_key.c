@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
+
 enum { KEY_MAX = 1024 };
 
 /* The first line of the file, without its end. */
@@ -49,12 +51,9 @@ static enum err make_header(char **header, const char *key, struct error *e)
 		EVP_EncodeBlock((unsigned char *)encoded, (const unsigned char *)key, (int)strlen(key));
 	else
 		return error_set(e, ERR_CONFIG, "the API key is neither ID:KEY nor \"APIKey …\"");
-	int n = asprintf(header, "Authorization: %s%s", scheme, encoded);
+	*header = text_printf("Authorization: %s%s", scheme, encoded);
 	OPENSSL_cleanse(encoded, sizeof encoded);
-	if (n >= 0)
-		return ERR_OK;
-	*header = NULL;
-	return no_memory(e);
+	return *header ? ERR_OK : no_memory(e);
 }
 
 static enum err find_key(char key[KEY_MAX], const char *given, const char *file, struct error *e)

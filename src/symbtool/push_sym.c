@@ -44,12 +44,13 @@ struct pushing {
 static enum err send(
         struct pushing *p, struct str name, struct str id, const uint8_t *data, size_t len, struct error *e)
 {
-	char object[BUCKET_PATH_MAX], *path = NULL;
+	char object[BUCKET_PATH_MAX];
 	struct buffer reply;
 	if (!bucket_can_hold(name, id))
 		return error_set(e, ERR_BAD_REQUEST, "no bucket can hold a file with this name or id");
 	bucket_object_path(object, name, id);
-	if (asprintf(&path, "/api/sym/%s%s", p->to_try ? BUCKET_TRY "/" : "", object) < 0)
+	char *path = text_printf("/api/sym/%s%s", p->to_try ? BUCKET_TRY "/" : "", object);
+	if (!path)
 		return no_memory(e);
 	struct server_request request = {.path = path, .method = "PUT", .data = data, .len = len};
 	buffer_init(&reply, REPLY_MAX);

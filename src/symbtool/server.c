@@ -163,7 +163,6 @@ static void free_headers(struct curl_slist *list, const char *secret)
 
 static char *full_url(const struct server_connection *c)
 {
-	char *url = NULL;
 	size_t len = strlen(c->server->url);
 	static const char *const tails[] = {"/symbolicate/v5", "/symbolicate/v4"};
 	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
@@ -175,7 +174,7 @@ static char *full_url(const struct server_connection *c)
 	}
 	while (len > 0 && c->server->url[len - 1] == '/')
 		len--;
-	return asprintf(&url, "%.*s%s", (int)len, c->server->url, c->request->path) < 0 ? NULL : url;
+	return text_printf("%.*s%s", (int)len, c->server->url, c->request->path);
 }
 
 static CURLcode perform(struct server_connection *c, const char *url, struct curl_slist *headers)

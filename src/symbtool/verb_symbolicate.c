@@ -333,11 +333,9 @@ static enum err know_program(struct symbolicate *s, char **module, struct error 
 		return error_set(e, ERR_BAD_REQUEST, "%.150s: %s", s->executable, strerror(errno));
 	if (file_kind_check(s->executable, TAKES_ELF, &why))
 		return error_set(e, ERR_BAD_REQUEST, "%.150s: %s", s->executable, why.text);
-	if (asprintf(module, "%s=%s", basename(s->executable), s->executable) < 0) {
-		*module = NULL;
-		return no_memory(e);
-	}
-	if (!array_reserve(&s->modules.items, &s->modules.cap, s->modules.count + 1, sizeof *s->modules.items))
+	*module = text_printf("%s=%s", basename(s->executable), s->executable);
+	if (!*module ||
+	        !array_reserve(&s->modules.items, &s->modules.cap, s->modules.count + 1, sizeof *s->modules.items))
 		return no_memory(e);
 	s->modules.items[s->modules.count++] = *module;
 	return ERR_OK;

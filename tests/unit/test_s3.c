@@ -285,24 +285,21 @@ static void a_file_is_read_once_until_it_changes(void **state)
 	unlink(path);
 }
 
-static void the_longest_host_is_signed(void **state)
+static void a_long_host_is_signed(void **state)
 {
 	(void)state;
-	enum { LONGEST = 299 };
-	struct config c = {.s3_endpoint = (char[]){"http://a"}};
+	char endpoint[2000] = "http://";
+	struct config c = {.s3_endpoint = endpoint};
 	struct error e;
-	char host[LONGEST + 2], url[sizeof host + 20];
 	setenv("AWS_ACCESS_KEY_ID", "AK", 1);
 	setenv("AWS_SECRET_ACCESS_KEY", "SK", 1);
+	memset(endpoint + strlen(endpoint), 'x', sizeof endpoint - strlen(endpoint) - 1);
 	struct s3_place *p = s3_place_new("s3://abc", "source", &c, &e);
 	assert_non_null(p);
-	memset(host, 'x', sizeof host);
-	for (int len = LONGEST; len <= LONGEST + 1; len++) {
-		snprintf(url, sizeof url, "http://%.*s/abc", len, host);
-		char *presigned = s3_presign(p, url, 60, NULL);
-		assert_int_equal(presigned != NULL, len == LONGEST);
-		free(presigned);
-	}
+	char *presigned = s3_presign(p, p->base, 60, NULL);
+	assert_non_null(presigned);
+	assert_memory_equal(presigned, endpoint, strlen(endpoint));
+	free(presigned);
 	s3_place_free(p);
 }
 
@@ -310,29 +307,33 @@ static void the_longest_host_is_signed(void **state)
 static void usual_ports_are_not_signed(void **state)
 {
 	(void)state;
-	static const char *const same[][2] = {
-	        {"http://a.example/b", "http://a.example:80/b"}, {"https://a.example/b", "https://a.example:443/b"}};
-	struct config c = {.s3_endpoint = (char[]){"http://a"}};
+	static char same[][2][32] = {
+	        {"http://a.example", "http://a.example:80"}, {"https://a.example", "https://a.example:443"}};
 	struct error e;
 	setenv("AWS_ACCESS_KEY_ID", "AK", 1);
 	setenv("AWS_SECRET_ACCESS_KEY", "SK", 1);
-	struct s3_place *p = s3_place_new("s3://abc", "source", &c, &e);
-	assert_non_null(p);
 	for (unsigned i = 0; i < 2; i++) {
+		struct s3_place *places[2];
 		const char *query[2];
 		char *urls[2] = {NULL, NULL};
+		for (unsigned k = 0; k < 2; k++) {
+			struct config c = {.s3_endpoint = same[i][k]};
+			places[k] = s3_place_new("s3://abc", "source", &c, &e);
+			assert_non_null(places[k]);
+		}
 		do /* until both are of one second */
 			for (unsigned k = 0; k < 2; k++) {
 				free(urls[k]);
-				urls[k] = s3_presign(p, same[i][k], 60, NULL);
+				urls[k] = s3_presign(places[k], places[k]->base, 60, NULL);
 				query[k] = strchr(urls[k], '?');
 			}
 		while (strncmp(query[0], query[1], strlen(query[0]) - 64) != 0);
 		assert_string_equal(query[0], query[1]);
-		free(urls[0]);
-		free(urls[1]);
+		for (unsigned k = 0; k < 2; k++) {
+			free(urls[k]);
+			s3_place_free(places[k]);
+		}
 	}
-	s3_place_free(p);
 }
 
 static void presigned_urls_have_the_session_token(void **state)
@@ -551,7 +552,7 @@ int main(void)
 	        cmocka_unit_test_setup(keys_of_environment, clear_environment),
 	        cmocka_unit_test_setup(keys_of_file, clear_environment),
 	        cmocka_unit_test_setup(a_file_is_read_once_until_it_changes, clear_environment),
-	        cmocka_unit_test_setup(the_longest_host_is_signed, clear_environment),
+	        cmocka_unit_test_setup(a_long_host_is_signed, clear_environment),
 	        cmocka_unit_test_setup(usual_ports_are_not_signed, clear_environment),
 	        cmocka_unit_test_setup(presigned_urls_have_the_session_token, clear_environment),
 	        cmocka_unit_test_setup(what_is_sent_is_signed, clear_environment),
