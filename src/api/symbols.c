@@ -355,7 +355,7 @@ static enum err read_query(struct exchange *x, struct catalog_query *q, struct e
 		return err;
 	if (sort && strcmp(sort, "newest") != 0 && strcmp(sort, "size") != 0)
 		return error_set(e, ERR_BAD_REQUEST, "sort is neither newest nor size");
-	if (limit && (!layout_parse_number(str_from(limit), CATALOG_PAGE_MAX, &number) || !number))
+	if (limit && (!str_number(str_from(limit), CATALOG_PAGE_MAX, &number) || !number))
 		return error_set(e, ERR_BAD_REQUEST, "limit is not a number from 1 to %d", CATALOG_PAGE_MAX);
 	q->by_size = sort && strcmp(sort, "size") == 0;
 	q->limit = (unsigned)number;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct str {
@@ -32,6 +33,17 @@ static inline int str_order(struct str a, struct str b)
 	return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
+/* Whether it is made of ASCII letters, digits and these marks, and not empty. */
+static inline bool str_is_word(struct str s, const char *marks)
+{
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.data[i], letter = (char)(c | 0x20);
+		if (!(letter >= 'a' && letter <= 'z') && !(c >= '0' && c <= '9') && (!c || !strchr(marks, c)))
+			return false;
+	}
+	return s.len > 0;
+}
+
 /* Writes it, in upper case (ASCII), to `upper`, which has room for as many bytes. False: it is already. */
 static inline bool str_upper(char *upper, struct str s)
 {
@@ -42,6 +54,18 @@ static inline bool str_upper(char *upper, struct str s)
 		differs = differs || lower;
 	}
 	return differs;
+}
+
+/* Reads a decimal number of at most 19 digits, without leading zeros. */
+static inline bool str_number(struct str s, uint64_t max, uint64_t *value)
+{
+	*value = 0;
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.data[i] < '0' || s.data[i] > '9' || i == 19)
+			return false;
+		*value = 10 * *value + (uint64_t)(s.data[i] - '0');
+	}
+	return s.len > 0 && (s.data[0] != '0' || s.len == 1) && *value <= max;
 }
 
 /* At most the first bytes of it. */

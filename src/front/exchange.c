@@ -3,7 +3,6 @@
 
 #include "front/exchange_private.h"
 
-#include <ctype.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,14 +64,6 @@ static struct str param(const struct exchange *x, const char *name)
 
 /* ---- begin ---- */
 
-static bool is_word(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++)
-		if (!isalnum((unsigned char)s.data[i]) && s.data[i] != '_' && s.data[i] != '-')
-			return false;
-	return s.len;
-}
-
 static void make_request_id(char out[64])
 {
 	const uint64_t random[2] = {random_u64(), random_u64()};
@@ -82,7 +73,7 @@ static void make_request_id(char out[64])
 static void choose_request_id(struct exchange *x)
 {
 	struct str given = param(x, "REQUEST_ID");
-	if (is_word(given) && given.len < sizeof x->request_id)
+	if (str_is_word(given, "_-") && given.len < sizeof x->request_id)
 		memcpy(x->request_id, given.data, given.len + 1);
 	else
 		make_request_id(x->request_id);

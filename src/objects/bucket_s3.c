@@ -342,8 +342,8 @@ static enum err s3_put_commit(void *put, const char *path, struct error *e)
 /* ---- listing ---- */
 
 struct page {
-	const struct bucket_listing *listing;
-	const char *prefix; /* prefix of the keys, with its slash */
+	const struct bucket_listing *listing; /* NULL: one object is enough */
+	const char *prefix;                   /* prefix of the keys, with its slash */
 	char key[1024 + 1];
 	size_t key_len;
 	uint64_t size, seen; /* of an object, number of objects so far */
@@ -356,21 +356,13 @@ struct page {
 	int64_t deadline;   /* of all */
 };
 
-static uint64_t parse_size(struct str text)
-{
-	uint64_t size = 0;
-	for (size_t i = 0; i < text.len && i < 18 && text.data[i] >= '0' && text.data[i] <= '9'; i++)
-		size = 10 * size + (uint64_t)(text.data[i] - '0');
-	return size;
-}
-
 static void end_object(struct page *p)
 {
 	size_t skip = strlen(p->prefix);
 	p->seen++;
 	if (p->key_len > skip && memcmp(p->key, p->prefix, skip) == 0 && p->time >= 0 && !p->stopped) {
 		struct str path = {p->key + skip, p->key_len - skip};
-		p->stopped = !p->listing->found(p->listing->arg, path, p->size, p->time);
+		p->stopped = !p->listing || !p->listing->found(p->listing->arg, path, p->size, p->time);
 	}
 	p->key_len = 0;
 	p->size = 0;
@@ -396,7 +388,7 @@ static void on_list_element(void *arg, unsigned depth, const char *name, struct 
 		} else if (strcmp(name, "LastModified") == 0) {
 			p->time = s3_parse_time(text);
 		} else if (strcmp(name, "Size") == 0) {
-			p->size = parse_size(text);
+			str_number(text, INT64_MAX, &p->size);
 		}
 	}
 }
@@ -454,11 +446,12 @@ static enum err list_pages(
 	return err;
 }
 
-/* Lists the objects below path; each request may be retried. A probe is one request, for one object. */
-static enum err list_below(struct transfer *t, const char *path, bool probe, const struct bucket_listing *listing,
-        const atomic_bool *cancel, struct error *e)
+/* Lists the objects below path; each request may be retried. Without a listing it is a probe: one request, for one
+ * object. */
+static enum err s3_list(void *client, const char *path, const struct bucket_listing *listing, const atomic_bool *cancel,
+        struct error *e)
 {
-	const struct s3_place *place = place_of(t);
+	const struct s3_place *place = place_of(client);
 	struct page *p = calloc(1, sizeof *p);
 	char *prefix = text_printf("%s%s/", place->prefix, path);
 	char *encoded = prefix ? malloc(3 * strlen(prefix) + 1) : NULL;
@@ -468,21 +461,15 @@ static enum err list_below(struct transfer *t, const char *path, bool probe, con
 		p->listing = listing;
 		p->prefix = prefix;
 		p->time = -1;
-		p->count = probe ? 1 : PAGE_OBJECTS;
-		p->retries = probe ? 0 : place->retries;
+		p->count = listing ? PAGE_OBJECTS : 1;
+		p->retries = listing ? place->retries : 0;
 		p->deadline = clock_now() + place->total_timeout;
-		err = list_pages(t, p, encoded, cancel, e);
+		err = list_pages(client, p, encoded, cancel, e);
 	}
 	free(encoded);
 	free(prefix);
 	free(p);
 	return err;
-}
-
-static enum err s3_list(void *client, const char *path, const struct bucket_listing *listing, const atomic_bool *cancel,
-        struct error *e)
-{
-	return list_below(client, path, false, listing, cancel, e);
 }
 
 static enum err s3_remove(void *client, const char *path, struct error *e)
@@ -553,15 +540,6 @@ static char *s3_locate(void *client, const char *path, bool zstd, struct bucket_
 	return presigned;
 }
 
-static bool ignore_object(void *arg, struct str path, uint64_t size, int64_t time)
-{
-	(void)arg;
-	(void)path;
-	(void)size;
-	(void)time;
-	return false;
-}
-
 /* Begins and aborts a multipart upload, which needs the permissions of storing but creates no object. */
 static enum err probe_writing(struct transfer *t, struct error *e)
 {
@@ -581,9 +559,8 @@ static enum err probe_writing(struct transfer *t, struct error *e)
 static enum err s3_probe_writing(void *client, struct error *e)
 {
 	struct transfer *t = client;
-	struct bucket_listing found = {.found = ignore_object};
 	int64_t now = clock_now();
-	enum err err = list_below(t, STORE_FOLDER, true, &found, NULL, e);
+	enum err err = s3_list(t, STORE_FOLDER, NULL, NULL, e);
 	if (err || now < atomic_load(&place_of(t)->writable_until))
 		return err;
 	err = probe_writing(t, e);

@@ -10,9 +10,7 @@ char *percent_encode(char *out, struct str text, bool slashes)
 	static const char digits[] = "0123456789ABCDEF";
 	for (size_t i = 0; i < text.len; i++) {
 		unsigned char c = (unsigned char)text.data[i];
-		bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-		             (c && strchr("-._~", c)) || (c == '/' && slashes);
-		if (plain) {
+		if (str_is_word((struct str){text.data + i, 1}, slashes ? "-._~/" : "-._~")) {
 			*out++ = (char)c;
 		} else {
 			*out++ = '%';

@@ -26,16 +26,6 @@ static const char *setting_of(const char *setting, const char *variable, const c
 	return text ? text : "";
 }
 
-static bool is_word(const char *text, size_t len, const char *others)
-{
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr(others, c)))
-			return false;
-	}
-	return len > 0;
-}
-
 /* Where the host of an endpoint begins, and its length; 0 if it is not an endpoint. An endpoint has neither path nor
  * user. */
 static size_t host_of(const char *endpoint, size_t *at)
@@ -44,7 +34,7 @@ static size_t host_of(const char *endpoint, size_t *at)
 	size_t len = strlen(endpoint + *at);
 	if (len && endpoint[*at + len - 1] == '/')
 		len--;
-	return *at && is_word(endpoint + *at, len, ".-:[]_") ? len : 0;
+	return *at && str_is_word((struct str){endpoint + *at, len}, ".-:[]_") ? len : 0;
 }
 
 /* The URLs of the bucket, in path style or virtual-host style. */
@@ -102,7 +92,7 @@ static enum err take_url(struct s3_place *p, const char *url, const struct confi
 {
 	struct str bucket = {url + strlen(scheme), strcspn(url + strlen(scheme), "/")};
 	const char *rest = bucket.data + bucket.len;
-	if (!is_word(bucket.data, bucket.len, ".-_") || bucket.len < 3 || bucket.len > 63)
+	if (!str_is_word(bucket, ".-_") || bucket.len < 3 || bucket.len > 63)
 		return error_set(e, ERR_CONFIG, "not of the form s3://bucket/prefix, with a bucket of 3 to 63 letters");
 	enum err err = take_prefix(p, *rest ? rest + 1 : rest, e);
 	if (err)
@@ -117,7 +107,7 @@ static enum err take_region(struct s3_place *p, const struct config *c, struct e
 	if (!*region)
 		region = "us-east-1";
 	/* It is part of host names and of what is signed. */
-	if (strlen(region) > 64 || !is_word(region, strlen(region), "-"))
+	if (strlen(region) > 64 || !str_is_word(str_from(region), "-"))
 		return error_set(e, ERR_CONFIG, "s3_region: \"%.64s\" is not the name of a region", region);
 	p->region = strdup(region);
 	return p->region ? ERR_OK : no_memory(e);

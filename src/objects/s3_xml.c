@@ -82,13 +82,8 @@ bool s3_xml_read(const void *data, size_t len,
 static void take_code(void *arg, unsigned depth, const char *name, struct str text)
 {
 	char *out = arg;
-	if (depth != 2 || strcmp(name, "Code") != 0 || text.len >= S3_CODE_SIZE)
+	if (depth != 2 || strcmp(name, "Code") != 0 || text.len >= S3_CODE_SIZE || !str_is_word(text, ""))
 		return;
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.data[i];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')))
-			return;
-	}
 	memcpy(out, text.data, text.len);
 	out[text.len] = 0;
 }

@@ -144,8 +144,7 @@ static enum err remember(struct reading *r, const struct member *m)
 	}
 	if (m->count == SEGMENTS) {
 		char *id = copy + (m->segments[1].data - m->path.data);
-		for (size_t i = 0; i < m->segments[1].len; i++)
-			id[i] = (char)(id[i] >= 'a' && id[i] <= 'z' ? id[i] - 'a' + 'A' : id[i]);
+		str_upper(id, m->segments[1]);
 	}
 	r->names[r->count++] = copy;
 	return ERR_OK;

@@ -51,7 +51,7 @@ static bool on_pass(void *arg, struct str path, uint64_t size, int64_t time)
 	uint64_t number;
 	(void)size;
 	if (!layout_segment(&path, &set) || set.len <= PASS_PREFIX || memcmp(set.data, p->prefix, PASS_PREFIX) != 0 ||
-	        !layout_parse_number((struct str){set.data + PASS_PREFIX, set.len - PASS_PREFIX}, INT32_MAX, &number) ||
+	        !str_number((struct str){set.data + PASS_PREFIX, set.len - PASS_PREFIX}, INT32_MAX, &number) ||
 	        number < p->latest)
 		return true;
 	if (number > p->latest) {

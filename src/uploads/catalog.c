@@ -65,7 +65,7 @@ static bool parse_cursor(struct catalog *c, struct str text)
 {
 	struct str number;
 	uint64_t rank;
-	bool good = layout_segment(&text, &number) && layout_parse_number(number, INT64_MAX, &rank) &&
+	bool good = layout_segment(&text, &number) && str_number(number, INT64_MAX, &rank) &&
 	            parse_folder(&c->after, &text) && !text.len;
 	if (!good)
 		return false;

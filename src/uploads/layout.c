@@ -11,25 +11,14 @@
 
 #define FOLDER STORE_FOLDER
 
-static bool is_word(struct str text, const char *marks)
+bool set_name_is_stored(struct str name)
 {
-	for (size_t i = 0; i < text.len; i++) {
-		char c = text.data[i];
-		if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) &&
-		        !(c && strchr(marks, c)))
-			return false;
-	}
-	return text.len > 0 && text.len <= SET_NAME_MAX && text.data[0] != '.';
+	return str_is_word(name, "._-~") && name.len <= SET_NAME_MAX && name.data[0] != '.';
 }
 
 bool set_name_is_valid(struct str name)
 {
-	return is_word(name, "._-");
-}
-
-bool set_name_is_stored(struct str name)
-{
-	return is_word(name, "._-~");
+	return set_name_is_stored(name) && !memchr(name.data, SET_OURS, name.len);
 }
 
 void part_name_print(char out[PART_NAME_SIZE], const struct part_name *name)
@@ -44,19 +33,6 @@ bool layout_segment(struct str *path, struct str *segment)
 	return segment->len > 0;
 }
 
-bool layout_parse_number(struct str text, uint64_t max, uint64_t *value)
-{
-	*value = 0;
-	if (!text.len || text.len > 19 || (text.data[0] == '0' && text.len > 1))
-		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.data[i] < '0' || text.data[i] > '9')
-			return false;
-		*value = 10 * *value + (uint64_t)(text.data[i] - '0');
-	}
-	return *value <= max;
-}
-
 static bool is_lower_hex(struct str text)
 {
 	for (size_t i = 0; i < text.len; i++)
@@ -69,7 +45,7 @@ bool part_name_parse(struct part_name *name, struct str text)
 {
 	uint64_t numbers[2], *counts[] = {&name->counts.functions, &name->counts.lines, &name->counts.inlines};
 	for (unsigned i = 0; i < 2; i++)
-		if (!layout_parse_number(str_cut(&text, '.'), SET_PARTS_MAX, &numbers[i]))
+		if (!str_number(str_cut(&text, '.'), SET_PARTS_MAX, &numbers[i]))
 			return false;
 	struct str hash = str_cut(&text, '.');
 	if (numbers[0] >= numbers[1] || hash.len != PART_HASH || !is_lower_hex(hash))
@@ -79,7 +55,7 @@ bool part_name_parse(struct part_name *name, struct str text)
 	memcpy(name->hash, hash.data, PART_HASH);
 	name->hash[PART_HASH] = 0;
 	for (unsigned i = 0; i < 3; i++)
-		if (!layout_parse_number(str_cut(&text, '.'), INT64_MAX, counts[i]))
+		if (!str_number(str_cut(&text, '.'), INT64_MAX, counts[i]))
 			return false;
 	return text.len == 0;
 }
@@ -159,21 +135,14 @@ bool layout_parse_kind(struct str text, enum symbfile_kind *kind)
 	return false;
 }
 
-/* Parses what layout_claim writes: no leading zeros. */
-static bool parse_base(struct str text, uint64_t *base)
-{
-	*base = 0;
-	for (size_t i = 0; i < text.len && i < 16; i++)
-		*base = *base << 4 | (unsigned)hex_value(text.data[i]);
-	return text.len <= 16 && (text.data[0] != '0' || text.len == 1);
-}
-
 bool layout_parse_claim(struct claim *c, struct str path)
 {
 	struct str segments[3];
 	for (unsigned i = 0; i < 3; i++)
 		if (!layout_segment(&path, &segments[i]) || !is_lower_hex(segments[i]))
 			return false;
+	/* what layout_claim writes has no leading zeros */
 	return path.len == 0 && build_id_parse(&c->build_id, segments[0]) &&
-	       hex_read(c->id.bytes, sizeof c->id.bytes, segments[1]) && parse_base(segments[2], &c->image_base);
+	       hex_read(c->id.bytes, sizeof c->id.bytes, segments[1]) && hex_read_number(segments[2], &c->image_base) &&
+	       (segments[2].data[0] != '0' || segments[2].len == 1);
 }

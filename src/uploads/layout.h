@@ -66,7 +66,5 @@ bool layout_parse_claim(struct claim *claim, struct str path);
 /* Cuts off the next segment of a path; false if nothing is left. */
 bool layout_segment(struct str *path, struct str *segment);
 bool layout_parse_kind(struct str text, enum symbfile_kind *kind);
-/* A decimal number of at most 19 digits without leading zeros. */
-bool layout_parse_number(struct str text, uint64_t max, uint64_t *value);
 
 #endif

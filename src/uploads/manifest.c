@@ -75,8 +75,7 @@ static json_t *debug_ids_json(const struct build_id *id)
 	for (unsigned k = 0; k < 2; k++) {
 		char hex[2 * GUID_BYTES + 2];
 		hex_write(hex, bytes[k], GUID_BYTES);
-		for (char *c = hex; *c; c++)
-			*c = *c >= 'a' ? (char)(*c - 'a' + 'A') : *c;
+		str_upper(hex, str_from(hex));
 		strcat(hex, "0");
 		if (array && json_array_append_new(array, json_string(hex)) != 0) {
 			json_decref(array);

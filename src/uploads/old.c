@@ -12,11 +12,11 @@
 static bool parse_part(struct old_part *p, struct str text)
 {
 	uint64_t number, time;
-	bool good = layout_parse_number(str_cut(&text, '.'), SET_PARTS_MAX, &number);
+	bool good = str_number(str_cut(&text, '.'), SET_PARTS_MAX, &number);
 	p->part = (unsigned)number;
 	p->is_time = text.len > 0;
 	if (good && p->is_time) {
-		good = layout_parse_number(text, INT64_MAX, &time) && time > 0;
+		good = str_number(text, INT64_MAX, &time) && time > 0;
 		p->time = (int64_t)time;
 	}
 	return good;
@@ -30,7 +30,7 @@ bool old_part_parse(struct old_part *p, struct str path)
 	        !layout_segment(&path, &part) || path.len > 0 || part.data[part.len - 1] == '.')
 		return false;
 	if (!layout_parse_kind(kind, &p->kind) || !set_name_is_stored(set) ||
-	        !layout_parse_number(parts, SET_PARTS_MAX, &count) || !parse_part(p, part))
+	        !str_number(parts, SET_PARTS_MAX, &count) || !parse_part(p, part))
 		return false;
 	memcpy(p->set, set.data, set.len);
 	p->set[set.len] = 0;
