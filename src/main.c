@@ -96,8 +96,8 @@ static enum err check_sources(const struct config *c,
 static enum err check_settings(const struct config *c, struct error *e)
 {
 	bool bad = config_check(c, e) || source_code_check(c, e) || check_sources(c, bucket_check_url, e) ||
-	           mc_check(c, e) || store_check(c->symbfile_store, "symbfile_store", c, e) ||
-	           store_check(c->sym_store, "sym_store", c, e);
+	           mc_check(c, e) || store_check(c->symbfile_store, "symbfile_store", false, c, e) ||
+	           store_check(c->sym_store, "sym_store", false, c, e);
 	return bad ? e->code : ERR_OK;
 }
 
@@ -106,8 +106,8 @@ static enum err check_settings(const struct config *c, struct error *e)
 static enum err check_machine(const struct config *c, struct error *e)
 {
 	bool bad = front_check_listen(c, e) || log_check(c->log_file, e) || check_sources(c, bucket_check_local, e) ||
-	           elf_sources_check(c, e) || store_check_local(c->symbfile_store, "symbfile_store", c, e) ||
-	           store_check_local(c->sym_store, "sym_store", c, e);
+	           elf_sources_check(c, e) || store_check(c->symbfile_store, "symbfile_store", true, c, e) ||
+	           store_check(c->sym_store, "sym_store", true, c, e);
 	return bad ? e->code : ERR_OK;
 }
 

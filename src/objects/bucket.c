@@ -142,7 +142,7 @@ unsigned bucket_sources_count(const struct bucket_sources *s)
 
 const char *bucket_source_name(const struct bucket_sources *s, unsigned source)
 {
-	return s->items[source].backend->source_name(s->items[source].own);
+	return ((const struct bucket_place *)s->items[source].own)->name;
 }
 
 enum bucket_kind bucket_source_kind(const struct bucket_sources *s, unsigned source)

@@ -56,14 +56,18 @@ struct bucket_listing {
 	bool flat; /* the entries of one folder, folders too: NUL-terminated, without size and time; only file:// can */
 };
 
+/* What is being stored; each kind's begins with it. */
+struct store_put {
+	struct store_client *client; /* for store.c; not owned */
+};
+
 /* A source is made from a URL and shared by all threads; a client is one thread's access to it. */
 struct bucket_backend {
 	const char *scheme; /* with "://" */
-	/* what: the setting that names a place to write, not owned; NULL: a source. */
+	/* Begins with a struct bucket_place. what: the setting that names a place to write, not owned; NULL: a source.
+	 */
 	void *(*source_new)(const char *url, const char *what, const struct config *c, struct error *e);
 	void (*source_free)(void *source);
-	/* The URL without its secrets. */
-	const char *(*source_name)(const void *source);
 	/* NULL if out of memory. */
 	void *(*client_new)(void *source);
 	void (*client_free)(void *client);
@@ -82,14 +86,13 @@ struct bucket_backend {
 	        struct error *e);
 	/* Succeeds if there is no such object. */
 	enum err (*remove)(void *client, const char *path, struct error *e);
+	/* Begins with a struct store_put. */
 	void *(*put_begin)(void *client, struct error *e);
 	enum err (*put_write)(void *put, const uint8_t *data, size_t len, struct error *e);
 	enum err (*put_commit)(void *put, const char *path, struct error *e);
 	/* Call in any case; without a successful commit nothing stays behind. */
 	void (*put_free)(void *put);
 	enum err (*probe_writing)(void *client, struct error *e);
-	/* Each put, and in S3 each request, looks at it. */
-	const struct place_clock *(*clock)(const void *source);
 };
 
 /* One attempt over HTTP: feeds body, and sets outcome, status, length_known and text of the result. False: it is up to

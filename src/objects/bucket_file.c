@@ -40,11 +40,11 @@ static const int64_t settled_after = SECOND; /* a file that has not changed for 
 static const int64_t tick = 10 * MS;         /* times of files lag behind the clock by at most this */
 
 struct file_source {
+	struct bucket_place place; /* each put looks at its clock */
 	int64_t total_timeout;
 	char *directory;
 	atomic_llong cleaned; /* clock_now() of the last look at leftovers; 0: none yet */
-	struct place_clock clock;
-	char name[]; /* the URL */
+	char url[];
 };
 
 struct file_client {
@@ -53,6 +53,7 @@ struct file_client {
 };
 
 struct file_put {
+	struct store_put put;
 	struct file_client *client;    /* not owned */
 	int base, fd;                  /* the store's directory, the temporary file */
 	char temporary[TEMPORARY_MAX]; /* its path; empty when it is gone */
@@ -95,18 +96,8 @@ static void *file_source_new(const char *url, const char *what, const struct con
 	}
 	s->total_timeout = config->bucket_total_timeout;
 	s->directory = directory;
-	memcpy(s->name, url, strlen(url) + 1);
+	s->place.name = strcpy(s->url, url);
 	return s;
-}
-
-static const char *file_source_name(const void *source)
-{
-	return ((const struct file_source *)source)->name;
-}
-
-static const struct place_clock *file_clock(const void *source)
-{
-	return &((const struct file_source *)source)->clock;
 }
 
 static void *file_client_new(void *source)
@@ -214,7 +205,7 @@ static enum err open_temporary(struct file_put *p, struct error *e)
 		p->temporary[0] = 0;
 		return io_error(e, STORE_TEMPORARY);
 	}
-	look_at_clock(&p->client->source->clock, p->fd);
+	look_at_clock(&p->client->source->place.clock, p->fd);
 	return ERR_OK;
 }
 
@@ -510,7 +501,6 @@ const struct bucket_backend bucket_file = {
         .scheme = "file://",
         .source_new = file_source_new,
         .source_free = file_source_free,
-        .source_name = file_source_name,
         .client_new = file_client_new,
         .client_free = free,
         .fetch = file_fetch,
@@ -521,5 +511,4 @@ const struct bucket_backend bucket_file = {
         .put_commit = file_put_commit,
         .put_free = file_put_free,
         .probe_writing = file_probe_writing,
-        .clock = file_clock,
 };

@@ -15,8 +15,8 @@
 #include "objects/transfer.h"
 
 struct http_source {
+	struct bucket_place place; /* its name has a final slash, and is what paths are below */
 	struct transfer_pool *pool;
-	char *base;  /* URL with a final slash, without secrets */
 	char *query; /* or empty */
 	char *user, *password;
 	bool credentials; /* it has any */
@@ -47,9 +47,9 @@ static enum err take_base(struct http_source *s, CURLU *url)
 	enum err err = url_part(&shown, url, CURLUPART_URL, 0);
 	if (err)
 		return err;
-	s->base = text_printf("%s%s", shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
+	s->place.name = text_printf("%s%s", shown, shown[strlen(shown) - 1] == '/' ? "" : "/");
 	free(shown);
-	return s->base ? ERR_OK : ERR_NO_MEMORY;
+	return s->place.name ? ERR_OK : ERR_NO_MEMORY;
 }
 
 static enum err take_url(struct http_source *s, CURLU *url)
@@ -69,7 +69,7 @@ static void http_source_free(void *source)
 {
 	struct http_source *s = source;
 	transfer_pool_free(s->pool);
-	free(s->base);
+	free(s->place.name);
 	free(s->query);
 	free(s->user);
 	free(s->password);
@@ -106,11 +106,6 @@ static void *http_source_new(const char *text, const char *what, const struct co
 	if (s)
 		http_source_free(s);
 	return NULL;
-}
-
-static const char *http_source_name(const void *source)
-{
-	return ((const struct http_source *)source)->base;
 }
 
 static void *http_client_new(void *source)
@@ -191,7 +186,7 @@ static void http_fetch(void *client, const char *path, struct bucket_body *body,
 {
 	const struct http_source *s = transfer_owner(client);
 	struct transfer_reply reply;
-	char *url = text_printf("%s%s%s%s", s->base, path, *s->query ? "?" : "", s->query);
+	char *url = text_printf("%s%s%s%s", s->place.name, path, *s->query ? "?" : "", s->query);
 	if (!url) {
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 		return;
@@ -206,11 +201,10 @@ static void http_fetch(void *client, const char *path, struct bucket_body *body,
 	free(url);
 }
 
-#define HTTP_BACKEND(name)                                                                                    \
-	{                                                                                                     \
-		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,               \
-		.source_name = http_source_name, .client_new = http_client_new, .client_free = transfer_free, \
-		.fetch = http_fetch,                                                                          \
+#define HTTP_BACKEND(name)                                                                        \
+	{                                                                                         \
+		.scheme = name, .source_new = http_source_new, .source_free = http_source_free,   \
+		.client_new = http_client_new, .client_free = transfer_free, .fetch = http_fetch, \
 	}
 
 const struct bucket_backend bucket_http = HTTP_BACKEND("http://");

@@ -36,6 +36,7 @@ enum {
 };
 
 struct s3_put {
+	struct store_put put;
 	struct transfer *client; /* not owned */
 	char *temporary;         /* URL of the place for pieces */
 	struct buffer piece;     /* not sent yet */
@@ -48,16 +49,6 @@ struct s3_put {
 static void *s3_source_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
 	return s3_place_new(url, what, c, e);
-}
-
-static const char *s3_source_name(const void *source)
-{
-	return ((const struct s3_place *)source)->name;
-}
-
-static const struct place_clock *s3_clock(const void *source)
-{
-	return &((const struct s3_place *)source)->clock;
 }
 
 static struct s3_place *place_of(const struct transfer *t)
@@ -222,7 +213,7 @@ static enum err complete(struct s3_put *p, struct error *e)
 static char *copy_source(const struct s3_put *p)
 {
 	const struct s3_place *place = place_of(p->client);
-	const char *bucket = place->name + strlen(bucket_s3.scheme), *key = p->temporary + strlen(place->bucket);
+	const char *bucket = place->place.name + strlen(bucket_s3.scheme), *key = p->temporary + strlen(place->bucket);
 	key += *key == '/';
 	return text_printf("/%.*s/%s", (int)strcspn(bucket, "/"), bucket, key);
 }
@@ -573,7 +564,6 @@ const struct bucket_backend bucket_s3 = {
         .scheme = "s3://",
         .source_new = s3_source_new,
         .source_free = s3_place_free,
-        .source_name = s3_source_name,
         .client_new = s3_client_new,
         .client_free = transfer_free,
         .fetch = s3_fetch,
@@ -585,5 +575,4 @@ const struct bucket_backend bucket_s3 = {
         .put_commit = s3_put_commit,
         .put_free = s3_put_free,
         .probe_writing = s3_probe_writing,
-        .clock = s3_clock,
 };

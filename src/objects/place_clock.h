@@ -14,6 +14,12 @@ struct place_clock {
 	atomic_llong ahead;
 };
 
+/* What every kind of place and source begins with. */
+struct bucket_place {
+	char *name; /* its URL without secrets */
+	struct place_clock clock;
+};
+
 /* By this machine's own clock. */
 static inline int64_t machine_now(void)
 {

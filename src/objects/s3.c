@@ -97,8 +97,8 @@ static enum err take_url(struct s3_place *p, const char *url, const struct confi
 	enum err err = take_prefix(p, *rest ? rest + 1 : rest, e);
 	if (err)
 		return err;
-	p->name = text_printf("%s%.*s/%s", scheme, STR_FMT(bucket), p->prefix);
-	return p->name ? make_urls(p, bucket, c, e) : no_memory(e);
+	p->place.name = text_printf("%s%.*s/%s", scheme, STR_FMT(bucket), p->prefix);
+	return p->place.name ? make_urls(p, bucket, c, e) : no_memory(e);
 }
 
 static enum err take_region(struct s3_place *p, const struct config *c, struct error *e)
@@ -120,7 +120,7 @@ static struct s3_signing begin_signing(
         const struct s3_place *p, const struct s3_keys *keys, char date[S3_SIGN_DATE], const char *url)
 {
 	struct str query = str_from(url + p->above_path), path = str_cut(&query, '?');
-	s3_sign_date(date, place_now(&p->clock) / SECOND);
+	s3_sign_date(date, place_now(&p->place.clock) / SECOND);
 	return (struct s3_signing){.access = keys->access,
 	        .secret = keys->secret,
 	        .region = p->region,
@@ -237,7 +237,7 @@ static bool look_at_clock(void *owner, const struct transfer_reply *reply, int64
 {
 	struct s3_place *p = owner;
 	char code[S3_CODE_SIZE];
-	place_clock_hear(&p->clock, sent, now, reply->date * SECOND, date_unit, date_late);
+	place_clock_hear(&p->place.clock, sent, now, reply->date * SECOND, date_unit, date_late);
 	if (reply->status != 403)
 		return false;
 	s3_error_code(code, reply->error_body, reply->error_len);
@@ -277,7 +277,7 @@ void s3_place_free(void *place)
 		return;
 	transfer_pool_free(p->pool);
 	s3_credentials_free(p->credentials);
-	free(p->name);
+	free(p->place.name);
 	free(p->host);
 	free(p->bucket);
 	free(p->base);

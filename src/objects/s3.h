@@ -37,19 +37,17 @@ enum err s3_credentials_get(struct s3_credentials *c, struct s3_keys *k, struct 
 
 /* A bucket and a prefix in it, shared by all threads. */
 struct s3_place {
-	char *name;        /* "s3://bucket/prefix/" as it may be shown */
-	char *bucket;      /* URL of the bucket, ready for a query */
-	char *host;        /* as the header Host has it */
-	size_t above_path; /* bytes of a URL before its path */
-	char *base;        /* URL below which the prefix is; ends with a slash */
-	char *prefix;      /* as in object keys: empty, or with a final slash */
+	struct bucket_place place; /* "s3://bucket/prefix/", and S3's clock, which signatures follow */
+	char *bucket;              /* URL of the bucket, ready for a query */
+	char *host;                /* as the header Host has it */
+	size_t above_path;         /* bytes of a URL before its path */
+	char *base;                /* URL below which the prefix is; ends with a slash */
+	char *prefix;              /* as in object keys: empty, or with a final slash */
 	char *region;
 	struct s3_credentials *credentials;
 	struct transfer_pool *pool; /* its requests are signed, and look at the clock; it is the owner */
 	int64_t total_timeout;
 	uint64_t retries;
-	/* what changes */
-	struct place_clock clock;    /* S3 takes no signature that is a quarter of an hour off it */
 	atomic_llong writable_until; /* clock_now(): until then the heartbeat does not try again */
 };
 /* Makes a place from a URL s3://bucket/prefix with a percent-encoded prefix. The settings' texts may be NULL. `what` is

@@ -32,11 +32,6 @@ struct store_client {
 	struct bucket_body body;
 };
 
-struct store_put {
-	struct store_client *client; /* not owned */
-	void *own;
-};
-
 struct symbfile_store *store_new(const char *url, const char *what, const struct config *c, struct error *e)
 {
 	struct symbfile_store *s = calloc(1, sizeof *s);
@@ -83,13 +78,6 @@ void symbfile_store_free(struct symbfile_store *s)
 	free(s);
 }
 
-enum err store_check(const char *url, const char *what, const struct config *c, struct error *e)
-{
-	struct symbfile_store *store = *url ? store_new(url, what, c, e) : NULL;
-	symbfile_store_free(store);
-	return *url && !store ? e->code : ERR_OK;
-}
-
 static struct store_client *client_new(struct symbfile_store *s)
 {
 	struct store_client *c = calloc(1, sizeof *c);
@@ -130,16 +118,15 @@ void store_client_give(struct store_client *c)
 		client_free(c);
 }
 
-enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e)
+enum err store_check(const char *url, const char *what, bool use, const struct config *c, struct error *e)
 {
-	if (bucket_backend_of(url) != &bucket_file)
-		return ERR_OK;
-	struct symbfile_store *s = store_new(url, what, c, e);
-	if (!s)
-		return e->code;
-	struct store_client *client = store_client_take(s);
-	enum err err = client ? store_probe(client, e) : no_memory(e);
-	store_client_give(client);
+	struct symbfile_store *s = *url ? store_new(url, what, c, e) : NULL;
+	enum err err = *url && !s ? e->code : ERR_OK;
+	if (s && use && s->backend == &bucket_file) {
+		struct store_client *client = store_client_take(s);
+		err = client ? store_probe(client, e) : no_memory(e);
+		store_client_give(client);
+	}
 	symbfile_store_free(s);
 	return err;
 }
@@ -158,40 +145,32 @@ static enum err blame(const struct symbfile_store *s, enum err err, struct error
 
 struct store_put *store_put_begin(struct store_client *c, struct error *e)
 {
-	struct store_put *p = calloc(1, sizeof *p);
-	if (!p) {
-		no_memory(e);
-		return NULL;
-	}
-	p->client = c;
-	p->own = c->store->backend->put_begin(c->own, e);
-	if (p->own)
-		return p;
-	blame(c->store, e->code, e);
-	free(p);
-	return NULL;
+	struct store_put *p = c->store->backend->put_begin(c->own, e);
+	if (p)
+		p->client = c;
+	else
+		blame(c->store, e->code, e);
+	return p;
 }
 
 enum err store_put_write(struct store_put *p, const void *data, size_t len, struct error *e)
 {
 	const struct symbfile_store *s = p->client->store;
-	return len ? blame(s, s->backend->put_write(p->own, data, len, e), e) : ERR_OK;
+	return len ? blame(s, s->backend->put_write(p, data, len, e), e) : ERR_OK;
 }
 
 enum err store_put_commit(struct store_put *p, const char *path, struct error *e)
 {
 	const struct symbfile_store *s = p->client->store;
-	enum err err = blame(s, s->backend->put_commit(p->own, path, e), e);
+	enum err err = blame(s, s->backend->put_commit(p, path, e), e);
 	store_put_abort(p);
 	return err;
 }
 
 void store_put_abort(struct store_put *p)
 {
-	if (!p)
-		return;
-	p->client->store->backend->put_free(p->own);
-	free(p);
+	if (p)
+		p->client->store->backend->put_free(p);
 }
 
 enum err store_put_object(struct store_client *c, const char *path, struct str data, struct error *e)
@@ -206,7 +185,7 @@ enum err store_put_object(struct store_client *c, const char *path, struct str d
 
 int64_t store_now(const struct store_client *c)
 {
-	return place_now(c->store->backend->clock(c->store->own));
+	return place_now(&((const struct bucket_place *)c->store->own)->clock);
 }
 
 /* ---- reading ---- */

@@ -28,10 +28,9 @@ struct symbfile_store *symbfile_store_new(const struct config *c, struct error *
 /* The same for another place, by the URL that the setting `what` (not owned) holds. */
 struct symbfile_store *store_new(const char *url, const char *what, const struct config *c, struct error *e);
 void symbfile_store_free(struct symbfile_store *s);
-/* Checks that store_new would succeed, or that the setting is empty. */
-enum err store_check(const char *url, const char *what, const struct config *c, struct error *e);
-/* Checks that a store on this machine (file://) can be read and written now; ERR_OK for others. */
-enum err store_check_local(const char *url, const char *what, const struct config *c, struct error *e);
+/* Checks that store_new would succeed, or that the setting is empty; with `use` also that a store on this machine
+ * (file://) can be read and written now. */
+enum err store_check(const char *url, const char *what, bool use, const struct config *c, struct error *e);
 
 /* One thread's access to it. NULL if out of memory. The store keeps a few that are given back, with their connections,
  * for whoever takes one next. */

@@ -35,7 +35,7 @@ static void check_copy(struct config *c)
 	fuzz_check(config_reload(&copy, &again, names, sizeof names) == 0 && !*names, "a reload changes something");
 	for (unsigned i = 0; i < c->sources.count; i++)
 		bucket_check_url(c, c->sources.items[i], &e);
-	store_check(c->symbfile_store, "symbfile_store", c, &e);
+	store_check(c->symbfile_store, "symbfile_store", false, c, &e);
 	config_release(&copy);
 	config_release(&again);
 }

@@ -36,7 +36,7 @@ static void place_is(const char *url, const struct config *c, const char *name, 
 	struct s3_place *p = s3_place_new(url, "source", c, &e);
 	if (!p)
 		fail_msg("%s: %s", url, e.text);
-	assert_string_equal(p->name, name);
+	assert_string_equal(p->place.name, name);
 	assert_string_equal(p->bucket, bucket);
 	assert_string_equal(p->base, base);
 	assert_string_equal(p->prefix, prefix);

@@ -863,9 +863,9 @@ static void urls(void **state)
 	struct config config = {0};
 	struct error e;
 	for (unsigned i = 0; i < sizeof good / sizeof good[0]; i++)
-		assert_int_equal(store_check(good[i], "symbfile_store", &config, &e), ERR_OK);
+		assert_int_equal(store_check(good[i], "symbfile_store", false, &config, &e), ERR_OK);
 	for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-		if (store_check(bad[i], "symbfile_store", &config, &e) != ERR_CONFIG)
+		if (store_check(bad[i], "symbfile_store", false, &config, &e) != ERR_CONFIG)
 			fail_msg("%s is taken", bad[i]);
 		assert_memory_equal(e.text, "symbfile_store: ", 16);
 	}
