@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /asm/v1, as samply and the Firefox Profiler define it: the instructions of a range of a module. An error is a
- * 200 with `error`, since those clients show nothing of other replies. */
+ * 200 with `error`, since those clients show nothing of other replies.
+ *
+ * The module's map tells its code id, and names of addresses where its file has no symbols. Only if a cache has the
+ * map: nothing is loaded, since who looks at assembly mostly asked for the module's symbols before. */
 #include <config.h>
 
 #include "api/asm.h"
@@ -12,6 +15,7 @@
 
 #include "api/router.h"
 #include "api/services.h"
+#include "api/symbolicate.h"
 #include "base/array.h"
 #include "base/buffer.h"
 #include "base/hex.h"
@@ -23,6 +27,7 @@ enum {
 	REQUEST_MAX = 64 << 10, /* bytes */
 	REPLY_MAX = 64 << 20,   /* of any range that is read */
 	SHOWN_NAME_MAX = 300,   /* of a name behind an instruction */
+	PAGES_MAX = 32 << 20,   /* of pages that are held */
 };
 
 struct asm_request {
@@ -92,17 +97,31 @@ static bool read_build_id(struct str code_id, struct asm_request *r)
 	return true;
 }
 
+/* Whether a cache has the map of the module's symbols. */
+static bool find_module(struct exchange *x, const struct asm_request *r, struct str build_id, struct module_want *w)
+{
+	struct modules *m = services_modules();
+	if (!r->debug_name.len || !r->debug_id.len || !modules_want(m, w, r->debug_name, r->debug_id, build_id))
+		return false;
+	modules_resolve(m, w, 1, x->started + x->config->request_timeout);
+	return w->state == WANT_FOUND;
+}
+
 /* What the module's symbols say its code id is, if a cache has them. */
 static bool read_symbols(struct exchange *x, struct asm_request *r)
 {
 	struct build_id_question part;
-	struct asm_code code;
-	if (!asm_names_code(&code, x, r->debug_name, r->debug_id))
-		return false;
-	struct str id = str_from(code.id);
-	return read_pe(id, code.file.len > 0 ? code.file : r->name, r) ||
-	       (build_id_question_parse(&part, r->debug_id) && read_build_id(id, r) &&
-	               build_id_answers(&r->question.whole, &part));
+	struct module_want want = {.module = NULL};
+	bool told = false;
+	if (find_module(x, r, str_from(""), &want)) {
+		const struct offmap *map = want.module->map;
+		struct str id = str_from(map->code_id), file = {map->code_file, map->code_file_len};
+		told = read_pe(id, file.len > 0 ? file : r->name, r) ||
+		       (build_id_question_parse(&part, r->debug_id) && read_build_id(id, r) &&
+		               build_id_answers(&r->question.whole, &part));
+	}
+	module_want_release(&want);
+	return told;
 }
 
 /* Which file has the code. */
@@ -216,23 +235,50 @@ static void append_name(struct buffer *b, const struct symbol *symbol)
 	buffer_append(b, ">", 1);
 }
 
+/* Sets symbol_of, by target. False: the names are unknown. */
+static bool look_up(struct exchange *x, const struct asm_reply *r, struct module_want *want, struct symbols *symbols,
+        const struct symbol **symbol_of)
+{
+	struct lookup *lookups = arena_alloc(x->arena, r->target_count * sizeof *lookups);
+	struct symbolicate_stats stats = {0};
+	if (!lookups || !symbol_of)
+		return false;
+	for (size_t i = 0; i < r->target_count; i++)
+		lookups[i] = (struct lookup){r->targets[i], 0, (uint32_t)i};
+	const struct symbolication in = {.modules = services_modules(),
+	        .wants = want,
+	        .want_count = 1,
+	        .lookups = lookups,
+	        .lookup_count = r->target_count,
+	        .functions_only = true,
+	        .symbols = symbols,
+	        .symbol_of = symbol_of,
+	        .stats = &stats};
+	return symbolicate(&in) == SYMBOLICATE_OK;
+}
+
 /* The instructions, with the names that the module's map has for what they lead to. */
 static void append_instructions(
         struct buffer *b, struct exchange *x, const struct asm_request *q, const struct asm_reply *r)
 {
-	struct asm_names names;
-	size_t from = 0;
 	struct str build_id = q->range.pe_name[0] ? str_from("") : q->code_id;
-	asm_names_find(&names, x, q->debug_name, q->debug_id, build_id, r->targets, r->target_count);
-	for (size_t i = 0; i < r->target_count && names.of; i++) {
-		if (!names.of[i] || !names.of[i]->answer.found)
+	const struct symbol **symbol_of = arena_calloc(x->arena, r->target_count, sizeof *symbol_of);
+	struct module_want want = {.module = NULL};
+	struct symbols symbols;
+	size_t from = 0;
+	symbols_init(&symbols, x->scratch, x->config->max_reply, PAGES_MAX, x->started + x->config->request_timeout);
+	bool named =
+	        r->target_count > 0 && find_module(x, q, build_id, &want) && look_up(x, r, &want, &symbols, symbol_of);
+	for (size_t i = 0; i < r->target_count && named; i++) {
+		if (!symbol_of[i] || !symbol_of[i]->answer.found)
 			continue;
 		buffer_append(b, r->instructions.data + from, r->ends[i] - from);
-		append_name(b, names.of[i]);
+		append_name(b, symbol_of[i]);
 		from = r->ends[i];
 	}
 	buffer_append(b, r->instructions.data + from, r->instructions.len - from);
-	asm_names_release(&names);
+	symbols_release(&symbols);
+	module_want_release(&want);
 }
 
 static void print_instructions(

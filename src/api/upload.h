@@ -14,15 +14,15 @@ enum err upload_check_token(const char *token, char key_id[64], struct error *e)
 /* Replies with an error in the format that clients of uploads know. */
 void upload_refuse(struct exchange *x, const struct error *e);
 
-/* Which file, and whether it is a try. */
+/* Which symbol file, and whether it is a try. */
 struct sym_target {
 	struct str name, id;
 	bool to_try;
 };
 
-/* Stores a file of which all has arrived, and frees the put; logs the upload, and forgets the module on
- * all hosts. ERR_UNAVAILABLE: it may be stored all the same, or other hosts may go on with the old file since memcached
- * does not answer; to be sent again. */
+/* What every upload of one ends with: stores it when all has arrived, and frees the put; logs the upload, and forgets
+ * the module on all hosts. ERR_UNAVAILABLE: it may be stored all the same, or other hosts may go on with the old file
+ * since memcached does not answer; to be sent again. */
 enum err sym_put_end(const struct exchange *x, struct symfile_put *put, const struct sym_target *t, const char *key_id,
         struct error *e);
 
