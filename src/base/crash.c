@@ -35,11 +35,12 @@ static void tell(int number)
 	while (atomic_flag_test_and_set(&told))
 		pause(); /* the thread that crashed first ends the process */
 	end_in_time();
-	const char *name = sigabbrev_np(number);
-	uint8_t *at = PUT(line, "{\"level\":\"error\",\"event\":\"crash\",\"text\":\"died of SIG");
+	const char *name = sigabbrev_np(number), *priority;
+	int fd = log_in_crash(&priority);
+	uint8_t *at = put_text(line, priority, strlen(priority));
+	at = PUT(at, "{\"level\":\"error\",\"event\":\"crash\",\"text\":\"died of SIG");
 	at = put_text(at, name, strlen(name));
 	at = PUT(at, "; its stack follows\"}\n");
-	int fd = log_in_crash();
 	if (write(fd, line, (size_t)(at - line)) > 0)
 		backtrace_symbols_fd(frames, backtrace(frames, FRAMES), fd);
 	/* Blocked until the handler returns: then the process dies where it was interrupted, as a core dump shows. */

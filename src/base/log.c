@@ -68,13 +68,17 @@ void log_flush(void)
 	pthread_mutex_unlock(&waiting.lock);
 }
 
-int log_in_crash(void)
+static bool stderr_is_journal;
+
+int log_in_crash(const char **priority)
 {
 	if (pthread_mutex_trylock(&waiting.lock) == 0) {
 		write_waiting();
 		pthread_mutex_unlock(&waiting.lock);
 	}
-	return atomic_load(&log_fd);
+	int fd = atomic_load(&log_fd);
+	*priority = fd == STDERR_FILENO && stderr_is_journal ? priorities[LOG_LEVEL_ERROR] : "";
+	return fd;
 }
 
 static void *write_in_time(void *arg)
@@ -191,8 +195,6 @@ static uint8_t *put_fraction(uint8_t *at, uint64_t value, uint64_t whole)
 	*at = '.'; /* in place of the leading 1 */
 	return end;
 }
-
-static bool stderr_is_journal;
 
 /* systemd tells us the journal's device and inode; standard error may have been redirected since. */
 static void look_for_journal(void)

@@ -47,7 +47,7 @@ void log_gather_end(void);
 /* Writes the lines that wait. */
 void log_flush(void);
 /* For the handler of a signal that ends the process: writes the lines that wait, unless a thread is at them; returns
- * the log's descriptor. */
-int log_in_crash(void);
+ * the log's descriptor, and how the line of an error begins there. */
+int log_in_crash(const char **priority);
 
 #endif

@@ -701,6 +701,22 @@ def test_lines_for_the_journal_have_its_priorities_again_after_a_log_file(tmp_pa
     assert "<" not in log.read_text()
 
 
+@pytest.mark.skipif(has_sanitizer(), reason="a sanitizer prints the stack itself")
+@pytest.mark.in_turn
+def test_a_crash_is_an_error_for_the_journal(tmp_path):
+    journal = tmp_path / "journal"
+    config = write_config(tmp_path, f"listen = {tmp_path}/socket")
+    with open(journal, "wb") as out:
+        at = os.fstat(out.fileno())
+        env = {**os.environ, "JOURNAL_STREAM": f"{at.st_dev}:{at.st_ino}"}
+        with subprocess.Popen([*DAEMON, "--config", config], stderr=out, stdout=out, stdin=subprocess.DEVNULL, env=env) as server:
+            wait_for(lambda: '"event":"start"' in journal.read_text(), "the server to start")
+            assert ctypes.CDLL(None).tgkill(server.pid, server.pid, int(signal.SIGSEGV)) == 0
+            assert server.wait(60) == -signal.SIGSEGV
+    crash = [line for line in journal.read_text().splitlines() if '"event":"crash"' in line]
+    assert [line[: line.index("{")] for line in crash] == ["<3>"]
+
+
 # Signals
 
 
