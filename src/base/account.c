@@ -153,16 +153,13 @@ bool account_take_small(enum account_kind kind, uint64_t bytes)
 
 const char *account_unbalanced(void)
 {
-	static const char *const names[M_COUNT] = {[ACCOUNT_PAGES] = "pages",
-	        [ACCOUNT_TEXTS] = "texts",
-	        [ACCOUNT_MAKERS] = "makers",
-	        [ACCOUNT_RECORDS] = "records",
-	        [ACCOUNT_UPLOADS] = "uploads",
-	        [ACCOUNT_BODIES] = "bodies",
-	        [ACCOUNT_REPLIES] = "replies",
-	        [ACCOUNT_HELPER] = "helper"};
-	for (unsigned m = 0; m < M_COUNT; m++)
-		if (names[m] && metric_get((enum metric)m) != 0)
-			return names[m];
+	/* in the order of their gauges */
+	static const char *const names[] = {
+	        "pages", "texts", "makers", "records", "uploads", "bodies", "replies", "helper"};
+	enum { KINDS = sizeof names / sizeof names[0] };
+	_Static_assert(KINDS == ACCOUNT_HELPER - ACCOUNT_PAGES + 1, "each kind has a name");
+	for (unsigned i = 0; i < KINDS; i++)
+		if (metric_get(M_MEMORY_PAGES + i) != 0)
+			return names[i];
 	return NULL;
 }
