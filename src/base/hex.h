@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes as hex digits. */
+/* Bytes as hex digits; those of GUIDs, which debug ids are written as. */
 #ifndef BASE_HEX_H
 #define BASE_HEX_H
 
@@ -54,5 +54,11 @@ static inline bool hex_read_number(struct str text, uint64_t *value)
 	}
 	return text.len > 0 && text.len <= 16;
 }
+
+enum { GUID_BYTES = 16 };
+
+/* Which byte in memory each pair of hex digits of the text is, where numbers are little-endian: the first three fields
+ * of a GUID are numbers. The order is its own inverse. */
+static const uint8_t guid_order[GUID_BYTES] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/guid.h"
+#include "base/hex.h"
 #include "elf/layouts.h"
 
 enum { BLOCK = 256 << 10, THREADS = 2, HEADERS = 64 << 10 /* bytes that have those of a program, and its build id */ };

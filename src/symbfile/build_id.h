@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/guid.h"
+#include "base/hex.h"
 #include "base/str.h"
 
 enum { BUILD_ID_MAX = 64, BUILD_ID_HEX = 2 * BUILD_ID_MAX }; /* bytes; digits */

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/guid.h"
 #include "base/hash.h"
 #include "base/hex.h"
 #include "base/process.h"

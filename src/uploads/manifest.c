@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/guid.h"
 #include "base/hex.h"
 #include "base/json_text.h"
 
