@@ -174,6 +174,8 @@ static enum err bind_unix(const struct config *c, int fd, struct error *e)
 	err = set_group(c->listen, c->listen_group, e);
 	if (!err && chmod(c->listen, (mode_t)c->listen_mode) < 0)
 		err = error_set(e, ERR_IO, "listen_mode: %s", strerror(errno));
+	if (err) /* while its mode is 0, remove_left_over cannot see that nobody listens */
+		unlink(c->listen);
 	return err;
 }
 

@@ -1569,6 +1569,12 @@ static void listening(void **state)
 	close(fd);
 	assert_int_equal(front_listen(&config, &fd, &e), ERR_OK);
 	close(fd);
+	/* A socket that nobody may connect to is not left behind: the next start would take it for another process's.
+	 */
+	set("listen_group", "no-such-group-here");
+	assert_int_equal(front_listen(&config, &fd, &e), ERR_CONFIG);
+	assert_int_not_equal(stat(path, &st), 0);
+	set("listen_group", "");
 	for (unsigned i = 0; i < sizeof refused / sizeof refused[0]; i++) {
 		set("listen", refused[i]);
 		if (!front_listen(&config, &fd, &e))
