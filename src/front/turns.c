@@ -65,19 +65,14 @@ static void forget_idle(struct turns *t, struct turn_client *c)
 /* Mostly it is the oldest of those that have begun, or the youngest of the new ones. */
 static void insert_by_age(struct turn_list *list, struct turn *turn)
 {
-	struct turn *other, *before = NULL, *last = TAILQ_LAST(list, turn_list);
-	if (last && last->since <= turn->since)
-		before = last;
-	else
-		TAILQ_FOREACH(other, list, next) {
-			if (other->since > turn->since)
-				break;
-			before = other;
-		}
-	if (before)
-		TAILQ_INSERT_AFTER(list, before, turn, next);
-	else
+	struct turn *before = TAILQ_FIRST(list);
+	if (!before || before->since > turn->since) {
 		TAILQ_INSERT_HEAD(list, turn, next);
+		return;
+	}
+	for (before = TAILQ_LAST(list, turn_list); before->since > turn->since;)
+		before = TAILQ_PREV(before, turn_list, next);
+	TAILQ_INSERT_AFTER(list, before, turn, next);
 }
 
 void turns_add(struct turns *t, struct turn *turn)
