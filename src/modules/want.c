@@ -20,16 +20,13 @@ static bool init(struct module_want *w, enum want_kind kind, struct str name, st
 
 bool module_want_init(struct module_want *w, enum config_lookup lookup, struct str name, struct str id)
 {
-	char exact[2 * 1024 + 2], *exact_id = exact + name.len + 1;
+	char upper[1024];
 	if (!init(w, WANT_SYM, name, id, lookup == LOOKUP_NEAREST ? "sym-nearest" : "sym", name, id))
 		return false;
-	if (name.len + id.len + 1 > sizeof exact || !str_upper(exact_id, id))
+	if (id.len > sizeof upper || !str_upper(upper, id))
 		return true;
-	/* the hash folds the case of the id but not of the name, so the exact id is hashed as part of the name */
-	memcpy(exact, name.data, name.len);
-	exact[name.len] = 0;
-	memcpy(exact_id, id.data, id.len);
-	return digest_of_module(&w->own.spelling, "spelling", (struct str){exact, name.len + 1 + id.len}, str_from(""));
+	/* in the place of the name, whose case is not folded; a spelling tells only loads of one module apart */
+	return digest_of_module(&w->own.spelling, "spelling", id, str_from(""));
 }
 
 bool module_want_init_file(struct module_want *w, struct str name, struct str id, const struct file_id *file_id)
