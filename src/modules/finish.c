@@ -253,6 +253,7 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 		atomic_fetch_add(&m->holds, 1);
 		finish_text(memcached, &f);
 		atomic_fetch_sub(&m->holds, 1);
+		metric_add(M_LOADS_IN_FLIGHT, -1);
 		return;
 	}
 	if (memcached && l->lease.held && l->lost < LOST_AGAIN)
@@ -275,7 +276,7 @@ static bool add_job(struct finishers *all, struct finish_queue *q, struct finish
 		module_ref(job->module);
 		if (job->page)
 			page_ref(job->page);
-		metric_add(M_LOADS_IN_FLIGHT, !job->page);
+		metric_add(M_LOADS_IN_FLIGHT, !job->page && !job->load); /* a load counts itself */
 		STAILQ_INSERT_TAIL(&q->jobs, job, next);
 		q->count++;
 		pthread_cond_broadcast(&all->added);
@@ -320,7 +321,6 @@ static void end_job(struct finishers *all, struct finish_queue *q, struct finish
 	pthread_mutex_lock(&all->loads->lock);
 	q->count--;
 	pthread_mutex_unlock(&all->loads->lock);
-	metric_add(M_LOADS_IN_FLIGHT, -!job->page);
 	page_unref(job->page);
 	module_unref(job->module);
 	free(job);
