@@ -12,21 +12,19 @@ enum {
 	SWIFT_MARKS = 8,
 };
 
-/* An address of a process. For a caller, the call is one byte before it. */
-static bool found_address(struct text_reader *r, struct text_frame *f, uint64_t address, bool caller)
+/* An address of a process. */
+static bool found_address(
+        struct text_reader *r, struct text_frame *f, enum text_address address, struct str gap, enum text_style style)
 {
-	f->offset = address;
-	f->address = caller && address ? address - 1 : address;
-	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, f, address, (struct str){"", 0}, gap, style);
 }
 
-/* The same of a caller, unless a signal came there. path, name: what the line says, or empty. */
+/* The same of a caller in this file, unless a signal came there. */
 static bool found_caller(
-        struct text_reader *r, struct text_frame *f, uint64_t address, struct str path, struct str name)
+        struct text_reader *r, struct text_frame *f, struct str path, struct str gap, enum text_style style)
 {
-	f->offset = address;
-	text_caller(r, f, path, name);
-	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	text_caller(r, f, path, (struct str){"", 0});
+	return found_address(r, f, TEXT_IS_SET, gap, style);
 }
 
 /* A frame that has a name, which may be the trampoline's. */
@@ -44,10 +42,10 @@ static bool pass_named(struct text_reader *r, uint64_t address, struct str name)
 static bool read_at(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
-	uint64_t address, size;
+	uint64_t size;
 	bool top = take_literal(&line, "PC: ");
 	blanks(&line);
-	if (!take_literal(&line, "@") || !blanks(&line) || !take_0x(&line, &address) || !blanks(&line))
+	if (!take_literal(&line, "@") || !blanks(&line) || !take_0x(&line, &f.offset) || !blanks(&line))
 		return false;
 	r->at_depth = top ? 0 : r->at_depth + 1;
 	if (top)
@@ -62,17 +60,17 @@ static bool read_at(struct text_reader *r, struct rest line)
 	const char *name = line.at;
 	if (!take_literal(&line, "(unknown)"))
 		return !take_literal(&line, "0x"); /* it has a name, or is of a heap profile */
-	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	return found_address(r, &f, address, !top && !(r->at_signal && r->at_depth <= HANDLER_FRAMES));
+	bool exact = top || (r->at_signal && r->at_depth <= HANDLER_FRAMES);
+	return found_address(r, &f, exact ? TEXT_EXACT : TEXT_CALL, between(name, line.at), TEXT_AT);
 }
 
-static void found_addresses(struct text_reader *r, struct rest line, bool callers)
+static void found_addresses(struct text_reader *r, struct rest line, enum text_address address)
 {
-	uint64_t address;
-	for (unsigned i = 0; i < ADDRESSES_MAX && take_0x(&line, &address) && !r->result; i++) {
+	for (unsigned i = 0; i < ADDRESSES_MAX && !r->result; i++) {
 		struct text_frame f = {.base = TEXT_ELF};
-		text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
-		found_address(r, &f, address, callers);
+		if (!take_0x(&line, &f.offset))
+			return;
+		found_address(r, &f, address, between(line.at, line.at), TEXT_PARENTHESES);
 		blanks(&line);
 	}
 }
@@ -84,7 +82,7 @@ static bool read_heap(struct text_reader *r, struct rest line)
 	if (!at || (at != line.at && (at - line.at < 2 || at[-2] != ']')))
 		return false;
 	line.at = at + 2;
-	found_addresses(r, line, true);
+	found_addresses(r, line, TEXT_CALL);
 	return true;
 }
 
@@ -94,14 +92,14 @@ static bool read_ada(struct text_reader *r, struct rest line)
 	if (r->line != r->ada_line || !take_literal(&line, "0x"))
 		return false;
 	line.at -= strlen("0x");
-	found_addresses(r, line, false);
+	found_addresses(r, line, TEXT_EXACT);
 	return true;
 }
 
 /* Rust: "   4:     0x55d9f3f4a1b2 - <unknown>" */
 static bool read_rust(struct text_reader *r, struct rest line, uint64_t address)
 {
-	struct text_frame f = {.base = TEXT_ELF};
+	struct text_frame f = {.base = TEXT_ELF, .offset = address};
 	if (!take_literal(&line, " - "))
 		return false;
 	const char *name = line.at;
@@ -109,46 +107,39 @@ static bool read_rust(struct text_reader *r, struct rest line, uint64_t address)
 		return true;
 	if (!take_literal(&line, "<unknown>"))
 		return pass_named(r, address, trimmed(between(name, line.end)));
-	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	return found_caller(r, &f, address, (struct str){"", 0}, (struct str){"", 0});
+	return found_address(r, &f, TEXT_RETURN, between(name, line.at), TEXT_AT);
 }
 
 /* Node.js and Electron: " 4: 0x10fb205  [node]". The executable is loaded where it was linked, or it needs a map. */
 static bool read_node(struct text_reader *r, struct rest line, uint64_t address)
 {
-	struct text_frame f = {.base = TEXT_ELF, .offset = address, .address = address ? address - 1 : 0};
-	const char *name = line.at;
+	struct text_frame f = {.base = TEXT_ELF, .offset = address};
+	struct str gap = {line.at + 1, 0};
 	while (line.end > line.at && is_blank((unsigned char)line.end[-1]))
 		line.end--;
 	if (!take_literal(&line, "  [") || line.end[-1] != ']')
 		return false;
 	struct str path = between(line.at, line.end - 1);
-	text_edit_one(r, &f, name + 1, name + 1, TEXT_AT);
 	text_names_file(r, &f, path);
-	if (address > FIXED_MAX || !path.len)
-		return found_address(r, &f, address, true);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_CALL, address > FIXED_MAX ? (struct str){"", 0} : path, gap, TEXT_AT);
 }
 
 /* boost::stacktrace: " 0# 0x000055D9F2B4119A in ./app" */
 static bool read_boost(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
-	uint64_t address;
-	if (!take_literal(&line, "# ") || !take_0x(&line, &address) || !take_literal(&line, " in ") ||
+	if (!take_literal(&line, "# ") || !take_0x(&line, &f.offset) || !take_literal(&line, " in ") ||
 	        line.at == line.end)
 		return false;
 	struct str path = between(line.at, line.end);
 	text_names_file(r, &f, path);
-	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return found_caller(r, &f, address, path, (struct str){"", 0});
+	return found_caller(r, &f, path, between(line.end, line.end), TEXT_PARENTHESES);
 }
 
 /* Swift: "3 [ra] [system] 0x00007f8b7d45a050 <unknown> in libx.so", with as many blanks as the columns need. */
 static bool read_swift(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
-	uint64_t address;
 	bool caller = false;
 	blanks(&line);
 	for (unsigned i = 0; i < SWIFT_MARKS && take_literal(&line, "["); i++) {
@@ -157,16 +148,13 @@ static bool read_swift(struct text_reader *r, struct rest line)
 			line.at++;
 		blanks(&line);
 	}
-	if (!take_0x(&line, &address) || !take_literal(&line, " "))
+	if (!take_0x(&line, &f.offset) || !take_literal(&line, " "))
 		return false;
-	const char *name = line.at;
-	if (!take_literal(&line, "<unknown>"))
-		return false;
-	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	if (!take_literal(&line, " in "))
+	struct str gap = {line.at, strlen("<unknown>")};
+	if (!take_literal(&line, "<unknown> in "))
 		return false;
 	text_names_file(r, &f, between(line.at, line.end));
-	return found_address(r, &f, address, caller);
+	return found_address(r, &f, caller ? TEXT_CALL : TEXT_EXACT, gap, TEXT_AT);
 }
 
 /* Wine: "=>0 0x00000321661370 in app (+0x1370) (0x0000000021fcb0)", with " 1" and so on below it. A frame whose
@@ -185,12 +173,8 @@ static bool read_wine(struct text_reader *r, struct rest line, uint64_t number)
 	struct rest offset = {plus ? plus + strlen(" (+") : line.end, line.end};
 	if (!plus || !take_0x(&offset, &f.offset) || !take_literal(&offset, ") ("))
 		return false;
-	f.address = f.offset;
-	struct str path = between(line.at, plus);
-	if (number)
-		text_caller(r, &f, path, (struct str){"", 0});
-	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, number ? TEXT_RETURN : TEXT_EXACT, between(line.at, plus),
+	        between(line.end, line.end), TEXT_PARENTHESES);
 }
 
 static bool read_counted(struct text_reader *r, struct rest line)
@@ -244,11 +228,10 @@ static bool read_unknown(struct text_reader *r, struct rest line)
 	};
 	const char *hex = find_word(line.at, line.end, "0x");
 	struct rest rest = {hex, line.end};
-	uint64_t address;
-	if (!hex || !take_0x(&rest, &address))
+	struct text_frame f = {.base = TEXT_ELF};
+	if (!hex || !take_0x(&rest, &f.offset))
 		return false;
 	for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
-		struct text_frame f = {.base = TEXT_ELF};
 		struct rest after = rest;
 		if (peek(&after) != *forms[i].after || !ends_with(between(line.at, hex), forms[i].before) ||
 		        !take_literal(&after, forms[i].after))
@@ -258,8 +241,8 @@ static bool read_unknown(struct text_reader *r, struct rest line)
 		if (!take_literal(&marks, "???") && marks.at != line.end)
 			return false; /* it has a name */
 		text_names_file(r, &f, file_named(line, marks));
-		text_edit_one(r, &f, name, marks.at, forms[i].name > 1 ? TEXT_AT : TEXT_PARENTHESES);
-		return found_address(r, &f, address, false);
+		return found_address(
+		        r, &f, TEXT_EXACT, between(name, marks.at), forms[i].name > 1 ? TEXT_AT : TEXT_PARENTHESES);
 	}
 	return false;
 }
@@ -281,31 +264,29 @@ static bool read_callgrind(struct text_reader *r, struct rest line)
 		line = tree;
 	if (!take_literal(&line, " [/") || line.end[-1] != ']')
 		return false;
-	f.address = f.offset;
-	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return text_found(r, &f, between(line.at - 1, line.end - 1), (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(
+	        r, &f, TEXT_EXACT, between(line.at - 1, line.end - 1), between(line.end, line.end), TEXT_PARENTHESES);
 }
 
 /* lldb: "frame #1: 0x0000555555555142 app`___lldb_unnamed_symbol5 + 12" */
 static bool read_lldb(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
-	uint64_t number, address;
+	uint64_t number;
 	take_literal(&line, "* ");
 	blanks(&line);
 	if (!take_literal(&line, "frame #") || !take_decimal(&line, &number) || !take_literal(&line, ": ") ||
-	        !take_0x(&line, &address))
+	        !take_0x(&line, &f.offset))
 		return false;
 	const char *tick = memchr(line.at, '`', (size_t)(line.end - line.at)), *name = tick ? tick + 1 : NULL;
 	struct rest unnamed = {name, line.end};
 	if (name ? !take_literal(&unnamed, "___lldb_unnamed_symbol") : line.at != line.end)
-		return pass_named(r, address, name ? between(name, line.end) : (struct str){"", 0});
-	text_edit_one(r, &f, name ? name : line.end, line.end, name ? TEXT_AT : TEXT_PARENTHESES);
-	struct str path = trimmed(between(line.at, name ? tick : line.at));
+		return pass_named(r, f.offset, name ? between(name, line.end) : (struct str){"", 0});
+	enum text_style style = name ? TEXT_AT : TEXT_PARENTHESES;
+	struct str path = trimmed(between(line.at, name ? tick : line.at)),
+	           gap = between(name ? name : line.end, line.end);
 	text_names_file(r, &f, path);
-	if (!number)
-		return found_address(r, &f, address, false);
-	return found_caller(r, &f, address, path, (struct str){"", 0});
+	return number ? found_caller(r, &f, path, gap, style) : found_address(r, &f, TEXT_EXACT, gap, style);
 }
 
 /* The parenthesis that belongs to the one at close; NULL: there is none. */
@@ -339,8 +320,7 @@ static bool read_strace(struct text_reader *r, struct rest line)
 	f.address = f.offset;
 	if (r->strace_depth++)
 		text_caller(r, &f, path, name);
-	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_IS_SET, path, between(line.end, line.end), TEXT_PARENTHESES);
 }
 
 /* Python 3.14, with an executable of a fixed address in the last:
@@ -409,7 +389,7 @@ static bool read_torch(struct text_reader *r, struct rest line)
 /* Linux: "app[123]: segfault at 0 ip 00007f… sp … error 4 in libdie.so[1109,7f3356c8b000+1000]". Older kernels do not
  * tell the offset in the file, only where the mapping begins, as does "traps: app[123] general protection fault ip:…".
  */
-static bool read_kernel(struct text_reader *r, struct rest line)
+bool text_read_kernel(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_FILE};
 	uint64_t ip, start, size;
@@ -434,9 +414,7 @@ static bool read_kernel(struct text_reader *r, struct rest line)
 		f.base = TEXT_EXEC;
 		f.offset = ip - start;
 	}
-	f.address = f.offset;
-	text_edit_one(r, &f, rest.at, rest.at, TEXT_PARENTHESES);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_EXACT, path, between(rest.at, rest.at), TEXT_PARENTHESES);
 }
 
 bool text_read_address(struct text_reader *r, struct rest line)
@@ -454,9 +432,4 @@ bool text_read_address(struct text_reader *r, struct rest line)
 	if (r->strace_depth == strace_depth)
 		r->strace_depth = 0;
 	return found;
-}
-
-bool text_read_kernel(struct text_reader *r, struct rest line)
-{
-	return read_kernel(r, line);
 }

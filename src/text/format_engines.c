@@ -27,12 +27,10 @@ static bool read_unreal(struct text_reader *r, struct rest line)
 		return false;
 	struct str name = between(from, end);
 	f.offset += r->line == r->signal_line;
-	f.address = f.offset;
 	if (f.offset % 16 == 15 &&
 	        (str_equal(name, str_from("libc.so.6")) || str_equal(name, str_from("libpthread.so.0"))))
 		r->signal_line = r->line + 1;
-	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
-	return text_found(r, &f, name, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_EXACT, name, between(line.at, line.at), TEXT_PARENTHESES);
 }
 
 /* Unity: "0x00007FFC5AFB36A0 (UnityPlayer) (function-name not available)"; in the list of modules above it names have
@@ -54,9 +52,8 @@ static bool read_unity(struct text_reader *r, struct rest line)
 	const char *name = line.at;
 	if (!take_literal(&line, "(function-name not available)"))
 		return false;
-	f.address = f.offset - (!exact && f.offset);
-	text_edit_one(r, &f, name, line.at, TEXT_AT);
-	return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(
+	        r, &f, exact ? TEXT_EXACT : TEXT_CALL, (struct str){"", 0}, between(name, line.at), TEXT_AT);
 }
 
 /* "C:\game\UnityPlayer.dll:UnityPlayer.dll (00007FFC5A000000), size: 26095616 (result: 0), SymType: …" */

@@ -70,11 +70,7 @@ static bool read_frame(struct text_reader *r, struct rest line)
 		return false;
 	if (str_equal(image, str_from("???")))
 		image.len = 0;
-	f.address = f.offset;
-	if (number)
-		text_caller(r, &f, image, (struct str){"", 0});
-	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
-	return text_found(r, &f, image, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, number ? TEXT_RETURN : TEXT_EXACT, image, between(end, end), TEXT_PARENTHESES);
 }
 
 /* Where the count stands with which a line of a call graph begins, behind the lines of its tree; -1: nowhere. */
@@ -136,11 +132,8 @@ static bool read_graph(struct text_reader *r, struct rest line)
 	ptrdiff_t below = pass_count(&next);
 	if ((!sampled && below == at) || r->escaped)
 		return true;
-	f.address = f.offset;
-	if (below > at)
-		text_caller(r, &f, image, (struct str){"", 0});
-	text_edit_one(r, &f, from, from + strlen("???"), TEXT_AT);
-	return text_found(r, &f, image, (struct str){"", 0}, TEXT_ID_GIVEN);
+	struct str gap = {from, strlen("???")};
+	return text_found_at(r, &f, below > at ? TEXT_RETURN : TEXT_EXACT, image, gap, TEXT_AT);
 }
 
 /*     0x104b58000 -  0x104b5bfff +com.example.MyApp (1.0 - 1) <UUID> /Applications/MyApp.app/Contents/MacOS/MyApp

@@ -40,10 +40,8 @@ bool text_read_pipes(struct text_reader *r, struct rest line)
 	const char *from = line.at;
 	if (!field(&line, &function) || !field(&line, &file) || !field(&line, &row) || function.len)
 		return false;
-	const char *to = line.at - 1;
+	struct str gap = between(from, line.at - 1);
 	if (!take_0x(&line, &f.offset) || line.at != line.end)
 		return false;
-	f.address = number && f.offset ? f.offset - 1 : f.offset;
-	text_edit_one(r, &f, from, to, TEXT_FIELDS);
-	return text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, number ? TEXT_CALL : TEXT_EXACT, module, gap, TEXT_FIELDS);
 }

@@ -66,8 +66,7 @@ static bool read_firefox(struct text_reader *r, struct rest line)
 		return false;
 	struct str path = between(open + 1, plus - 1), name = between(line.at, open);
 	text_caller(r, &f, path, str_equal(name, str_from("???")) ? (struct str){"", 0} : name);
-	text_edit_one(r, &f, line.at, open, TEXT_AT);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_IS_SET, path, name, TEXT_AT);
 }
 
 /* #00 pc 0000000000051b9c  /system/lib64/libc.so (offset 0x1000) (abort+168) (BuildId: …) */
@@ -119,31 +118,30 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 	blanks(&line);
 	const char *from = line.at;
 	bool caller = number && r->line != r->signal_line;
+	struct str gap = {from, 0};
+	enum text_style style = TEXT_AT;
 	if (take_literal(&line, "in ?? ()")) {
-		text_edit_one(r, f, from + strlen("in "), line.at, TEXT_AT);
+		gap = between(from + strlen("in "), line.at);
 		if (take_literal(&line, " from "))
 			text_names_file(r, f, between(line.at, line.end));
 	} else if (take_literal(&line, "n/a (n/a + 0x0)")) {
-		text_edit_one(r, f, from, from + strlen("n/a"), TEXT_AT);
+		gap.len = strlen("n/a");
 	} else if (take_literal(&line, "(<unknown module>)")) {
-		text_edit_one(r, f, from, from, TEXT_IN);
+		style = TEXT_IN;
 		caller = false;
 	} else if (take_literal(&line, "<unknown>") && line.at == line.end) {
-		text_edit_one(r, f, from, line.at, TEXT_AT);
+		gap.len = strlen("<unknown>");
 		caller = true;
 	} else {
 		return false;
 	}
-	if (caller && f->address)
-		f->address--;
-	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, f, caller ? TEXT_CALL : TEXT_EXACT, (struct str){"", 0}, gap, style);
 }
 
 /* eu-stack of elfutils: only an address, and with -m the module, or a name before that: 0x7f… - /lib/libx.so. With -v
  * return addresses are marked by "- 1". */
 static bool take_elfutils(struct text_reader *r, struct rest line, struct text_frame *f, uint64_t number)
 {
-	const char *end = line.end;
 	struct rest rest = line;
 	bool verbose = false, marked = take_literal(&rest, " - 1") && (rest.at == rest.end || peek(&rest) == ' ');
 	if (marked)
@@ -158,14 +156,11 @@ static bool take_elfutils(struct text_reader *r, struct rest line, struct text_f
 		return dash != NULL;
 	}
 	struct str path = line.at == line.end ? (struct str){"", 0} : between(line.at - 1, line.end);
-	f->address = f->offset;
-	if (marked && f->offset)
-		f->address--;
-	else if (number && !verbose)
+	f->address = f->offset - (marked && f->offset);
+	if (number && !verbose && !marked)
 		text_caller(r, f, path, (struct str){"", 0});
 	text_names_file(r, f, path);
-	text_edit_one(r, f, end, end, TEXT_PARENTHESES);
-	return text_found(r, f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, f, TEXT_IS_SET, (struct str){"", 0}, between(line.end, line.end), TEXT_PARENTHESES);
 }
 
 /* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? (). LLVM's own

@@ -125,9 +125,8 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	/* of a static executable, or of generated code: glibc knows no module */
 	if (open == line.at && address >= FIRST_CODE) {
 		f.offset = address;
-		text_caller(r, &f, (struct str){"", 0}, (struct str){"", 0});
-		text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-		return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+		return text_found_at(
+		        r, &f, TEXT_RETURN, (struct str){"", 0}, between(line.end, line.end), TEXT_PARENTHESES);
 	}
 	const char *close = open, *inner = open;
 	if (close > line.at && close[-1] == ' ')
@@ -210,8 +209,7 @@ static bool read_traced(struct text_reader *r, struct rest line)
 	f.address = f.offset;
 	if (r->perf_depth++)
 		perf_caller(r, &f, between(line.at - 1, line.end - 1), true);
-	text_edit_one(r, &f, name, end, TEXT_AT);
-	return text_found(r, &f, between(line.at - 1, line.end - 1), (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_IS_SET, between(line.at - 1, line.end - 1), between(name, end), TEXT_AT);
 }
 
 /* The callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes file offsets there, and with dsoff also
@@ -261,8 +259,7 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 		perf_caller(r, &f, path, unknown);
 	if (!path.len && !unknown)
 		return true; /* of the kernel: it has a name, and nobody knows more */
-	text_edit_one(r, &f, line.at, open - 1, TEXT_AT);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_IS_SET, path, name, TEXT_AT);
 }
 
 /* bpftrace: below "@[" or "@name[", innermost first, "    0x7fd028a3a171" or, with a name, "    spin+9". */
@@ -280,11 +277,8 @@ bool text_read_bpftrace(struct text_reader *r, struct rest line)
 	r->bpf_depth++;
 	if (!take_0x(&line, &f.offset) || line.at != line.end)
 		return false;
-	f.address = f.offset;
-	if (r->bpf_depth > 1)
-		text_caller(r, &f, (struct str){"", 0}, (struct str){"", 0});
-	text_edit_one(r, &f, line.end, line.end, TEXT_PARENTHESES);
-	return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, r->bpf_depth > 1 ? TEXT_RETURN : TEXT_EXACT, (struct str){"", 0},
+	        between(line.end, line.end), TEXT_PARENTHESES);
 }
 
 /* The columns of perf report: the module must stand before the symbol, as it does by default. */
@@ -350,9 +344,7 @@ static bool read_report(struct text_reader *r, struct rest line)
 	}
 	if (!some || !path.len || *path.data == '[' || ends_with(path, ".map") || f.offset >= PERF_OFFSET_MAX)
 		return true;
-	f.address = f.offset;
-	text_edit_one(r, &f, from, hex.at, TEXT_AT);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_EXACT, path, between(from, hex.at), TEXT_AT);
 }
 
 bool text_read_perf_report(struct text_reader *r, struct rest line)
@@ -442,9 +434,7 @@ static const char *read_simpleperf(struct text_reader *r, struct rest line, cons
 	            !memcmp(behind.data + behind.len - 1 - module.len, name, module.len);
 	if (!module.len || !(labelled || told || is_module(r, module)))
 		return NULL;
-	f.address = f.offset;
-	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);
-	text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
+	text_found_at(r, &f, TEXT_EXACT, module, between(hex.at, hex.at), TEXT_PARENTHESES);
 	return hex.at;
 }
 

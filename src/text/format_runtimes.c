@@ -28,11 +28,8 @@ static bool read_native_aot(struct text_reader *r, struct rest line)
 	line.at = end + sizeof mark - 1;
 	if (!take_hex(&line, &f.offset) || (line.at < line.end && !is_blank((unsigned char)*line.at)))
 		return false;
-	f.address = f.offset;
-	if (caller)
-		text_caller(r, &f, name, (struct str){"", 0});
-	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
-	return text_found(r, &f, name, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(
+	        r, &f, caller ? TEXT_RETURN : TEXT_EXACT, name, between(line.at, line.at), TEXT_PARENTHESES);
 }
 
 /* "Faulting module name: ucrtbase.dll, version: 10.0.26100.33158, time stamp: 0x32c000ad" */
@@ -60,10 +57,8 @@ static bool read_fault_offset(struct text_reader *r, struct rest line)
 	blanks(&line);
 	if (line.at != line.end)
 		return false;
-	f.address = f.offset;
 	r->fault_len = 0;
-	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
-	return text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, TEXT_EXACT, module, between(end, end), TEXT_PARENTHESES);
 }
 
 /* ClickHouse: "16. ? @ 0x000000000ea0d041 in /usr/bin/clickhouse", an address in the file; with "in ?", or nothing, in
@@ -85,11 +80,7 @@ static bool read_clickhouse(struct text_reader *r, struct rest line)
 	struct str path = {"", 0};
 	if (take_literal(&line, " in /"))
 		path = between(line.at - 1, line.end);
-	f.address = f.offset;
-	if (caller)
-		text_caller(r, &f, path, (struct str){"", 0});
-	text_edit_one(r, &f, name, name + 1, TEXT_AT);
-	return text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(r, &f, caller ? TEXT_RETURN : TEXT_EXACT, path, between(name, name + 1), TEXT_AT);
 }
 
 bool text_read_runtime(struct text_reader *r, struct rest line)

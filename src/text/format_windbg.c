@@ -97,9 +97,8 @@ bool text_read_windbg(struct text_reader *r, struct rest line)
 	if (!name.len || name.len > TEXT_NAME_MAX || !take_literal(&s, "+") || !take_0x(&s, &f.offset) ||
 	        (s.at < s.end && !is_blank(*s.at)))
 		return false;
-	f.address = exact || !f.offset ? f.offset : f.offset - 1;
-	text_edit_one(r, &f, s.at, s.at, TEXT_PARENTHESES);
-	return text_found(r, &f, module_of(r, name, room), (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found_at(
+	        r, &f, exact ? TEXT_EXACT : TEXT_CALL, module_of(r, name, room), between(s.at, s.at), TEXT_PARENTHESES);
 }
 
 bool text_read_windbg_heading(struct text_reader *r, struct rest line)

@@ -91,6 +91,16 @@ void text_names_file(struct text_reader *r, struct text_frame *f, struct str pat
 /* f->edits is one: from, to are in the line. */
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style);
+/* What f->address is. */
+enum text_address {
+	TEXT_EXACT,  /* f->offset */
+	TEXT_CALL,   /* one byte before it: f->offset is a return address */
+	TEXT_RETURN, /* as text_caller says, of a function without a name */
+	TEXT_IS_SET,
+};
+/* Reports a frame of which the line has no id, and whose name goes in place of `gap` in the line. Returns true. */
+bool text_found_at(struct text_reader *r, struct text_frame *f, enum text_address address, struct str path,
+        struct str gap, enum text_style style);
 /* f->offset is a return address, unless it is where a signal came. Sets f->address, and notes whether this frame is the
  * C library's trampoline, below which that place stands. name: of the function; empty: the text has none. */
 void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name);

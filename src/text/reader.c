@@ -218,6 +218,17 @@ void text_edit_one(
 	f->edit_count = 1;
 }
 
+bool text_found_at(struct text_reader *r, struct text_frame *f, enum text_address address, struct str path,
+        struct str gap, enum text_style style)
+{
+	if (address == TEXT_RETURN)
+		text_caller(r, f, path, (struct str){"", 0});
+	else if (address != TEXT_IS_SET)
+		f->address = f->offset - (address == TEXT_CALL && f->offset);
+	text_edit_one(r, f, gap.data, gap.data + gap.len, style);
+	return text_found(r, f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+}
+
 static const struct text_module *know(
         struct text_reader *r, struct str path, struct str symbols, struct str id, enum text_id kind)
 {
