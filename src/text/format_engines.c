@@ -81,15 +81,12 @@ static bool read_dart_id(struct text_reader *r, struct rest line)
 	blanks(&line);
 	if (!take_literal(&line, "build_id: '"))
 		return false;
-	const char *from = line.at;
-	while (hex_value(peek(&line)) >= 0)
-		line.at++;
-	size_t len = (size_t)(line.at - from);
+	struct str id = take_hex_digits(&line);
 	r->dart_id_len = 0;
-	if (peek(&line) != '\'' || len < BUILD_ID_MIN || len > sizeof r->dart_id)
+	if (peek(&line) != '\'' || id.len < BUILD_ID_MIN || id.len > sizeof r->dart_id)
 		return true;
-	memcpy(r->dart_id, from, len);
-	r->dart_id_len = len;
+	memcpy(r->dart_id, id.data, id.len);
+	r->dart_id_len = id.len;
 	return true;
 }
 

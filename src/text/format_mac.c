@@ -8,12 +8,6 @@
 
 enum { UUID_LETTERS = 36, UUID_DIGITS = 32 };
 
-/* "Process:  TextEdit [1234]" or "Incident Identifier: …" */
-static bool begins_report(struct rest line)
-{
-	return take_literal(&line, "Process: ") || take_literal(&line, "Incident Identifier: ");
-}
-
 /* Crashlytics: 3  Flutter    0x65cc04 (Missing UUID c25599caa061358c97027de247525350), an offset in the image, with the
  * word in the reader's language. */
 static bool read_crashlytics(struct text_reader *r, struct rest line, struct str image, uint64_t number)
@@ -23,16 +17,14 @@ static bool read_crashlytics(struct text_reader *r, struct rest line, struct str
 		return false;
 	const char *end = line.at - strlen(" ("), *word = find_word(line.at, line.end, " UUID ");
 	struct rest id = {word ? word + strlen(" UUID ") : line.end, line.end};
-	const char *from = id.at;
-	while (hex_value(peek(&id)) >= 0)
-		id.at++;
-	if (id.at - from != UUID_DIGITS || peek(&id) != ')')
+	struct str uuid = take_hex_digits(&id);
+	if (uuid.len != UUID_DIGITS || peek(&id) != ')')
 		return false;
 	f.address = f.offset;
 	if (number)
 		text_caller(r, &f, image, (struct str){"", 0});
 	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
-	return text_found(r, &f, image, between(from, id.at), TEXT_ID_UUID);
+	return text_found(r, &f, image, uuid, TEXT_ID_UUID);
 }
 
 /* 1   MyApp   0x0000000104b5c8d4 0x104b58000 + 18644, or with the image's name in place of its address */
@@ -160,7 +152,8 @@ static bool read_image(struct text_reader *r, struct rest line)
 
 bool text_read_mac(struct text_reader *r, struct rest line)
 {
-	if (begins_report(line)) {
+	/* "Process:  TextEdit [1234]" or "Incident Identifier: …" */
+	if (take_literal(&line, "Process: ") || take_literal(&line, "Incident Identifier: ")) {
 		text_modules_begin_report(&r->modules);
 		return true;
 	}

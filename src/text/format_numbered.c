@@ -43,13 +43,10 @@ bool text_last_group(struct rest line, struct text_group *g)
 struct str text_build_id(struct rest after)
 {
 	blanks(&after);
-	const char *from = after.at;
-	if (!take_literal(&after, "(BuildId: "))
-		return (struct str){"", 0};
-	from = after.at;
-	while (hex_value(peek(&after)) >= 0)
-		after.at++;
-	return peek(&after) == ')' ? between(from, after.at) : (struct str){"", 0};
+	struct str id = {"", 0};
+	if (take_literal(&after, "(BuildId: "))
+		id = take_hex_digits(&after);
+	return peek(&after) == ')' ? id : (struct str){"", 0};
 }
 
 /* #01: ???[/path/libxul.so +0x1234], where ??? may be a function; addresses are return addresses (_Unwind_GetIP). */

@@ -296,18 +296,17 @@ static bool read_report_header(struct text_reader *r, struct rest line)
 }
 
 /* "47.13%"; *some: it is not 0.00%. */
-static bool take_percentage(struct rest *line, bool *some)
+static bool take_percentage(struct rest *r, bool *some)
 {
-	struct rest r = *line;
+	const char *from = r->at;
+	bool any = false;
 	*some = false;
-	blanks(&r);
-	const char *from = r.at;
-	for (; is_digit(peek(&r)) || peek(&r) == '.'; r.at++)
-		*some = *some || (is_digit(peek(&r)) && *r.at != '0');
-	if (r.at == from || !take_literal(&r, "%"))
-		return false;
-	*line = r;
-	return true;
+	for (blanks(r); is_digit(peek(r)) || peek(r) == '.'; r->at++, any = true)
+		*some = *some || (*r->at != '.' && *r->at != '0');
+	if (any && take_literal(r, "%"))
+		return true;
+	r->at = from;
+	return false;
 }
 
 /* The last word of the text, which is cut off. */
@@ -367,10 +366,7 @@ static bool read_systemd(struct text_reader *r, struct rest line)
 	struct rest id = {with + strlen(" with build-id"), line.end};
 	take_literal(&id, ":");
 	blanks(&id);
-	const char *from = id.at;
-	while (hex_value(peek(&id)) >= 0)
-		id.at++;
-	return text_told(r, between(word, with), (struct str){"", 0}, between(from, id.at), TEXT_ID_BUILD);
+	return text_told(r, between(word, with), (struct str){"", 0}, take_hex_digits(&id), TEXT_ID_BUILD);
 }
 
 static struct str take_word(struct rest *r)

@@ -89,6 +89,15 @@ static inline struct str between(const char *from, const char *to)
 	return (struct str){from, (size_t)(to - from)};
 }
 
+/* As many hex digits as there are. */
+static inline struct str take_hex_digits(struct rest *r)
+{
+	const char *from = r->at;
+	while (hex_value(peek(r)) >= 0)
+		r->at++;
+	return between(from, r->at);
+}
+
 static inline bool ends_with(struct str s, const char *tail)
 {
 	size_t n = strlen(tail);
