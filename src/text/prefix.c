@@ -11,19 +11,22 @@ enum {
 	BRACKETS_MAX = 40, /* bytes of a time in brackets */
 };
 
-static bool take_digits(struct rest *r, unsigned count)
+/* In the form, 9 stands for a digit, - also for a slash, and T also for a blank. */
+static bool take_form(struct rest *r, const char *form)
 {
-	for (unsigned i = 0; i < count; i++, r->at++)
-		if (!is_digit(peek(r)))
+	const char *at = r->at, *end = r->end;
+	for (; *form && at < end; form++, at++)
+		if (*form == '9' ? !is_digit(*at)
+		                 : *at != *form && !(*form == '-' && *at == '/') && !(*form == 'T' && *at == ' '))
 			return false;
-	return true;
+	r->at = at;
+	return !*form;
 }
 
 /* 18:56:33, 18:56:33.123, 18:56:33,123 */
 static bool take_clock(struct rest *r)
 {
-	if (!take_digits(r, 2) || !take_literal(r, ":") || !take_digits(r, 2) || !take_literal(r, ":") ||
-	        !take_digits(r, 2))
+	if (!take_form(r, "99:99:99"))
 		return false;
 	if (peek(r) == '.' || peek(r) == ',')
 		r->at++;
@@ -39,25 +42,16 @@ static void take_zone(struct rest *r)
 	if (take_literal(r, "Z") || (peek(r) != '+' && peek(r) != '-'))
 		return;
 	r->at++;
-	bool taken = take_digits(r, 2);
+	bool taken = take_form(r, "99");
 	take_literal(r, ":");
-	if (!taken || !take_digits(r, 2))
+	if (!taken || !take_form(r, "99"))
 		r->at = from;
 }
 
 /* 2026-11-26T18:56:33.123Z, with a blank or T before the clock */
 static bool take_date(struct rest *r)
 {
-	if (!take_digits(r, 4) || (peek(r) != '-' && peek(r) != '/'))
-		return false;
-	r->at++;
-	if (!take_digits(r, 2) || (peek(r) != '-' && peek(r) != '/'))
-		return false;
-	r->at++;
-	if (!take_digits(r, 2) || (peek(r) != 'T' && peek(r) != ' '))
-		return false;
-	r->at++;
-	if (!take_clock(r))
+	if (!take_form(r, "9999-99-99T") || !take_clock(r))
 		return false;
 	take_zone(r);
 	return true;
@@ -80,17 +74,11 @@ static bool take_month_and_day(struct rest *r)
 	return false;
 }
 
+/* Letters, digits, and -_./@:() */
 static bool is_name(int c)
 {
-	static const bool is[128] = {['-'] = true,
-	        ['_'] = true,
-	        ['.'] = true,
-	        ['/'] = true,
-	        ['@'] = true,
-	        [':'] = true,
-	        ['('] = true,
-	        [')'] = true};
-	return c >= 0 && c < 128 && (is[c] || is_digit(c) || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'));
+	return (c >= '-' && c <= ':') || (c >= '@' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '(' ||
+	       c == ')';
 }
 
 /* A name of 1 to SOURCE_MAX bytes. */
