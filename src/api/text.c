@@ -430,18 +430,18 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 /* When nothing is understood: what looks most like a frame, what it lacks, and what would be understood. */
 static void write_guess(struct writer *w, struct text *t)
 {
-	struct text_guess guess;
+	const struct guess *guess = text_reader_guess(t->reader);
 	WRITE(w, ",\"guess\":{");
-	if (text_reader_guess(t->reader, &guess)) {
+	if (guess) {
 		WRITE(w, "\"text_line\":");
-		write_number(w, guess.line);
+		write_number(w, guess->line);
 		WRITE(w, ",\"line\":");
-		write_json_string(w, t, guess.text);
+		write_json_string(w, t, (struct str){guess->text, guess->len});
 		WRITE(w, ",\"missing\":");
-		write_json_string(w, t, str_from(guess.missing));
+		write_json_string(w, t, str_from(guess->missing));
 		WRITE(w, ",\"named\":");
-		write_number(w, guess.named);
-		if (guess.is_named)
+		write_number(w, guess->named);
+		if (guess->is_named)
 			WRITE(w, ",\"is_named\":true");
 		WRITE(w, ",");
 	}

@@ -132,10 +132,10 @@ static void print_lacking(const struct filter *f)
 }
 
 /* Of a text in which there was nothing to look up. */
-static void print_guess(const struct text_guess *guess)
+static void print_guess(const struct guess *guess)
 {
 	fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess->line);
-	print_visible_str(stderr, guess->text);
+	print_visible_str(stderr, (struct str){guess->text, guess->len});
 	fprintf(stderr, "\nsymbtool: %s\nsymbtool: known formats: %s\n", guess->missing, text_formats);
 }
 
@@ -152,10 +152,9 @@ static const char *why_not_there(const char *program)
 static void print_tally(const struct filter *f)
 {
 	uint64_t all = 0;
-	struct text_guess guess;
-	bool guessed = text_reader_guess(f->reader, &guess);
-	if (guessed && guess.is_named) {
-		fprintf(stderr, "symbtool: all frames have names already: %" PRIu64 "\n", guess.named);
+	const struct guess *guess = text_reader_guess(f->reader);
+	if (guess && guess->is_named) {
+		fprintf(stderr, "symbtool: all frames have names already: %" PRIu64 "\n", guess->named);
 		return;
 	}
 	for (unsigned i = 0; i < REASONS; i++)
@@ -171,8 +170,8 @@ static void print_tally(const struct filter *f)
 	}
 	print_lacking(f);
 	fputc('\n', stderr);
-	if (guessed)
-		print_guess(&guess);
+	if (guess)
+		print_guess(guess);
 	for (unsigned i = 1; i < REASONS; i++) {
 		const struct reason_row *row = reason_row((enum reason)i);
 		if (f->why[i])
@@ -389,7 +388,7 @@ static enum err read_modules(
 			return err;
 		if (file)
 			files[(*file_count)++] = o->modules[i];
-		if (!(file ? text_reader_know_name(f->reader, name) : text_reader_know(f->reader, name, id)))
+		if (!text_reader_know(f->reader, name, file ? str_from("") : id))
 			return no_memory(e);
 	}
 	return ERR_OK;

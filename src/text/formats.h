@@ -4,7 +4,6 @@
 #define TEXT_FORMATS_H
 
 #include "text/format_json.h"
-#include "text/guess.h"
 #include "text/maps.h"
 #include "text/module_table.h"
 #include "text/scan.h"

@@ -8,11 +8,11 @@
 enum { GUESS_MAX = 200 }; /* bytes of the line that are kept */
 
 struct guess {
-	unsigned score; /* 0: no line looks like a frame */
-	uint64_t line;  /* its number */
-	bool is_named;  /* it has a name, like all the lines that look as much like a frame */
-	const char *missing;
-	uint64_t named; /* lines of frames that have a name */
+	unsigned score;      /* 0: no line looks like a frame */
+	uint64_t line;       /* its number */
+	bool is_named;       /* it has a name, like all the lines that look as much like a frame */
+	const char *missing; /* in it, as a sentence */
+	uint64_t named;      /* lines of frames that have a name */
 	size_t len;
 	char text[GUESS_MAX];
 };

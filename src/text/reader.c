@@ -47,12 +47,9 @@ size_t text_reader_memory(const struct text_reader *r)
 bool text_reader_know(struct text_reader *r, struct str name, struct str id)
 {
 	const struct text_module *ignored;
+	if (!id.len)
+		return text_modules_know_name(&r->modules, name);
 	return text_modules_know(&r->modules, name, (struct str){"", 0}, id, TEXT_ID_GIVEN, true, &ignored);
-}
-
-bool text_reader_know_name(struct text_reader *r, struct str name)
-{
-	return text_modules_know_name(&r->modules, name);
 }
 
 void text_reader_use_fixed(struct text_reader *r, struct str program)
@@ -99,10 +96,15 @@ static bool find_in_file(struct text_reader *r, const struct text_frame *f, stru
 	return path.len && f->base == TEXT_ELF && !text_maps_cover(&r->maps, f->process, f->address);
 }
 
+static enum text_result no_room(const struct text_reader *r)
+{
+	return text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+}
+
 static enum text_result set_module(struct text_reader *r, struct text_frame *f, int32_t module)
 {
 	if (module < 0)
-		return text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+		return no_room(r);
 	f->module = module;
 	return TEXT_OK;
 }
@@ -142,11 +144,9 @@ const char text_formats[] =
         "Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, WinDbg, "
         "Windows event log, .NET NativeAOT, ClickHouse, Crashlytics, NAME+0xOFFSET";
 
-bool text_reader_guess(const struct text_reader *r, struct text_guess *out)
+const struct guess *text_reader_guess(const struct text_reader *r)
 {
-	const struct guess *g = &r->guess;
-	*out = (struct text_guess){g->line, g->named, g->is_named, {g->text, g->len}, g->missing};
-	return !r->all_frames && g->score;
+	return !r->all_frames && r->guess.score ? &r->guess : NULL;
 }
 
 /* ---- what formats find ---- */
@@ -158,13 +158,8 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 	f->line = f->line ? f->line : r->line - r->inner_lines;
 	f->module = TEXT_NO_MODULE;
 	f->process = f->process ? f->process : r->maps.process;
-	if (path.len) {
-		f->module = text_modules_find(&r->modules, path, id, kind);
-		if (f->module < 0) {
-			r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
-			return true;
-		}
-	}
+	if (path.len && (r->result = set_module(r, f, text_modules_find(&r->modules, path, id, kind))))
+		return true;
 	r->frames++;
 	r->all_frames++;
 	if (!r->frame(r->arg, f))
@@ -178,7 +173,7 @@ void text_names_file(struct text_reader *r, struct text_frame *f, struct str pat
 		return;
 	int32_t file = text_modules_find(&r->modules, path, (struct str){"", 0}, TEXT_ID_GIVEN);
 	if (file < 0)
-		r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+		r->result = no_room(r);
 	else
 		f->file = (uint32_t)file + 1;
 }
@@ -234,7 +229,7 @@ static const struct text_module *know(
 {
 	const struct text_module *told = NULL;
 	if (!r->result && !text_modules_know(&r->modules, path, symbols, id, kind, false, &told))
-		r->result = text_modules_full(&r->modules) ? TEXT_TOO_MANY_MODULES : TEXT_NO_MEMORY;
+		r->result = no_room(r);
 	return told;
 }
 

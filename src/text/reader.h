@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/str.h"
+#include "text/guess.h"
 
 enum {
 	TEXT_LINE_MAX = 4 << 20, /* bytes of a line; longer ones are not read */
@@ -87,11 +88,9 @@ void text_reader_free(struct text_reader *r);
 /* Bytes that it has taken, which grow as text is read. */
 size_t text_reader_memory(const struct text_reader *r);
 
-/* What the user knows: modules of this name have this id, unless the text says otherwise beside a frame. false: no
- * memory. */
+/* What the user knows: modules of this name have this id, unless the text says otherwise beside a frame; an empty id:
+ * this is a module's name, although it does not look like one. false: no memory. */
 bool text_reader_know(struct text_reader *r, struct str name, struct str id);
-/* The same without an id: this is a module's name, although it does not look like one. */
-bool text_reader_know_name(struct text_reader *r, struct str name);
 
 /* The caller has files, so it can use TEXT_FIXED: for addresses in memory that no map covers, if the text names their
  * file beside them, or else program is not empty: the path of the file of which the whole text is, which must stay.
@@ -122,16 +121,8 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f);
 enum text_result text_reader_find_path(struct text_reader *r, struct text_frame *f);
 /* The formats that are read, as a list for people. */
 extern const char text_formats[];
-/* The line that looks most like a frame, if the text had none so far, and what is missing in it, as a sentence. The
- * strings stay as long as the reader. False: there is none. */
-struct text_guess {
-	uint64_t line;
-	uint64_t named;  /* lines of frames that have a name already */
-	bool is_named;   /* this line is one of them */
-	struct str text; /* its beginning */
-	const char *missing;
-};
-bool text_reader_guess(const struct text_reader *r, struct text_guess *out);
+/* The reader's, if the text had no frames so far; NULL: no line looks like one. */
+const struct guess *text_reader_guess(const struct text_reader *r);
 /* To be called between batches of a text without end: forgets memory maps if half of the room for them is used. */
 void text_reader_trim(struct text_reader *r);
 /* Half of the room for modules is used. */

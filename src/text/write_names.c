@@ -208,8 +208,7 @@ void text_write_names(struct buffer *out, enum text_style style, const struct te
 		break;
 	case TEXT_JSON_SENTRY:
 		put_words(out, ",");
-		put_json_members(out, "function", "filename", "lineno", calls, count);
-		break;
+		/* fall through */
 	case TEXT_JSON_SENTRY_MEMBERS:
 		put_json_members(out, "function", "filename", "lineno", calls, count);
 		break;
