@@ -3,7 +3,7 @@
 
 #include "text/known_name.h"
 
-#include "base/hex.h"
+#include "text/scan.h"
 
 /* Either may lack the other's parameters, version and the like. */
 static bool is_same_function(struct str a, struct str b)
@@ -15,15 +15,10 @@ static bool is_same_function(struct str a, struct str b)
 
 bool text_confirms(const struct text_frame *f, struct str name, struct str function, uint64_t behind)
 {
-	struct str offset = {name.data + name.len, 0};
+	const char *end = name.data + name.len, *plus = find_last(name.data, end, '+');
+	struct rest offset = {plus ? plus + 1 : end, end};
 	uint64_t told;
-	if (f->base != TEXT_FILE)
-		return false;
-	for (; name.len && name.data[name.len - 1] != '+'; name.len--, offset.len++)
-		offset.data--;
-	bool is_told = name.len && offset.len > 2 && memcmp(offset.data, "0x", 2) == 0 &&
-	               hex_read_number((struct str){offset.data + 2, offset.len - 2}, &told);
 	/* what is looked up of a return address is the byte before it */
-	return is_told && told == behind + (f->offset - f->address) &&
-	       is_same_function((struct str){name.data, name.len - 1}, function);
+	return f->base == TEXT_FILE && take_0x(&offset, &told) && offset.at == end &&
+	       told == behind + (f->offset - f->address) && is_same_function(between(name.data, plus), function);
 }

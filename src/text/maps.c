@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/process.h"
 #include "text/module_table.h"
+#include "text/scan.h"
 
 enum {
 	PATHS_MAX = 16 << 20, /* bytes of paths */
@@ -59,9 +60,8 @@ void text_maps_begin_process(struct text_maps *m)
 static struct str clean_path(struct str path)
 {
 	static const char deleted[] = " (deleted)";
-	size_t n = sizeof deleted - 1;
-	if (path.len > n && memcmp(path.data + path.len - n, deleted, n) == 0)
-		path.len -= n;
+	if (path.len >= sizeof deleted && ends_with(path, deleted))
+		path.len -= sizeof deleted - 1;
 	return path;
 }
 
