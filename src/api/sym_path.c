@@ -30,12 +30,7 @@ static bool ends_in_sym(struct str s)
 bool sym_path_is(struct str path)
 {
 	struct str s[SEGMENTS];
-	if (!split(path, s) || !s[0].len || !s[1].len || !ends_in_sym(s[2]))
-		return false;
-	for (size_t i = 0; i < s[1].len; i++)
-		if (hex_value(s[1].data[i]) < 0)
-			return false;
-	return true;
+	return split(path, s) && s[0].len && s[1].len && ends_in_sym(s[2]) && hex_only(s[1]);
 }
 
 enum err sym_path_decode(struct exchange *x, struct str segment, struct str *out)

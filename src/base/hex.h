@@ -32,15 +32,23 @@ static inline void hex_write(char *out, const uint8_t *data, size_t len)
 	*out = 0;
 }
 
-/* Reads exactly len bytes, in digits of either case; on false, out holds anything. */
-static inline bool hex_read(uint8_t *out, size_t len, struct str text)
+/* Whether it has nothing but digits, of either case. */
+static inline bool hex_only(struct str text)
 {
 	for (size_t i = 0; i < text.len; i++)
 		if (hex_value(text.data[i]) < 0)
 			return false;
-	for (size_t i = 0; text.len == 2 * len && i < len; i++)
+	return true;
+}
+
+/* Reads exactly len bytes, in digits of either case. */
+static inline bool hex_read(uint8_t *out, size_t len, struct str text)
+{
+	if (text.len != 2 * len || !hex_only(text))
+		return false;
+	for (size_t i = 0; i < len; i++)
 		out[i] = (uint8_t)(hex_value(text.data[2 * i]) << 4 | hex_value(text.data[2 * i + 1]));
-	return text.len == 2 * len;
+	return true;
 }
 
 /* 1 to 16 digits of either case. */

@@ -328,10 +328,7 @@ static bool is_below(struct str path)
 
 static bool is_hash(struct str s, size_t min, size_t max)
 {
-	for (size_t i = 0; i < s.len; i++)
-		if (hex_value(s.data[i]) < 0)
-			return false;
-	return s.len >= min && s.len <= max;
+	return s.len >= min && s.len <= max && hex_only(s);
 }
 
 /* DIGEST/PATH: */

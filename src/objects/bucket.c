@@ -192,17 +192,9 @@ static bool name_is_possible(struct str name)
 	return true;
 }
 
-static bool is_hex(struct str s)
-{
-	for (size_t i = 0; i < s.len; i++)
-		if (hex_value(s.data[i]) < 0)
-			return false;
-	return s.len > 0 && s.len <= 1024;
-}
-
 bool bucket_can_hold(struct str name, struct str id)
 {
-	return name_is_possible(name) && is_hex(id);
+	return name_is_possible(name) && id.len > 0 && id.len <= 1024 && hex_only(id);
 }
 
 struct str bucket_stem(struct str name)

@@ -80,10 +80,7 @@ struct str text_base_name(struct str path)
 bool text_debug_id(char out[34], struct str build_id)
 {
 	char digits[32];
-	for (size_t i = 0; i < build_id.len; i++)
-		if (hex_value(build_id.data[i]) < 0)
-			return false;
-	if (build_id.len < 2 || build_id.len % 2)
+	if (build_id.len < 2 || build_id.len % 2 || !hex_only(build_id))
 		return false;
 	for (size_t i = 0; i < sizeof digits; i++)
 		digits[i] = i < build_id.len ? (char)toupper(build_id.data[i]) : '0';
