@@ -76,18 +76,16 @@ static enum err judge(const struct bucket_result *r, const struct elf_source_rep
 	}
 }
 
-/* Without a range: where the executable is loaded. */
 static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
-        const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
-        struct elf_source_report *report, struct error *e)
+        const struct build_id_question *question, const struct elf_taker *taker, struct elf_source_report *report,
+        struct error *e)
 {
 	enum err err = error_set(e, ERR_MISSING, "no source has the module");
-	*report = (struct elf_source_report){0};
 	for (unsigned i = 0; i < bucket_sources_count(code->buckets) && err == ERR_MISSING; i++) {
 		struct bucket_result result;
 		if (bucket_source_kind(code->buckets, i) == BUCKET_SYMS)
 			continue;
-		elf_source_code(&code->sources, client, i, question, range, sink, &result, report);
+		elf_source_load(&code->sources, client, i, question, taker, &result, report);
 		err = judge(&result, report, e);
 	}
 	return err;
@@ -116,9 +114,10 @@ enum err elf_code_get(struct elf_code *code, const struct build_id_question *que
 {
 	if (!code->sources.extractors)
 		return error_set(e, ERR_MISSING, "this server has no source of executables");
+	const struct elf_taker taker = {.executable = true, .range = range, .code = *sink};
 	struct elf_source_report report = {.code_size = 0};
 	struct bucket_client *client = enter(code, &code->asking, e);
-	enum err err = client ? ask_sources(code, client, question, range, sink, &report, e) : e->code;
+	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : e->code;
 	leave(&code->asking, client);
 	*size = report.code_size;
 	return err;
@@ -146,9 +145,10 @@ bool elf_code_segments(struct elf_code *code, const struct build_id_question *qu
 	        &code->known[name_hash_seeded(str_from(found.question), str_from(""), 0) & (KNOWN - 1)];
 	if (!code->sources.extractors || look_in_known(code, known, found.question, loaded))
 		return loaded->count > 0;
+	const struct elf_taker taker = {.executable = true};
 	struct elf_source_report report = {.code_size = 0};
 	struct bucket_client *client = enter(code, &code->locating, &e);
-	enum err err = client ? ask_sources(code, client, question, NULL, NULL, &report, &e) : e.code;
+	enum err err = client ? ask_sources(code, client, question, &taker, &report, &e) : e.code;
 	leave(&code->locating, client);
 	*loaded = report.loaded;
 	if (err && err != ERR_MISSING && err != ERR_CORRUPT)

@@ -21,11 +21,9 @@ struct elf_load {
 	struct bucket_client *client;
 	unsigned source;
 	enum bucket_kind kind;
-	enum layout_use use;
+	const struct build_id_question *question;
+	const struct elf_taker *taker;
 	struct job_limits limits;
-	struct elf_taker taker;       /* its sink is for LAYOUT_DEBUG */
-	const struct code_sink *code; /* for LAYOUT_CODE */
-	const char *pe_name;          /* likewise; "": it is no PE file */
 	struct bucket_result *result; /* sums up what all transfers took */
 	struct elf_source_report *report;
 	char path[LAYOUT_PATH_MAX]; /* of the file that is read */
@@ -114,7 +112,7 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 	l->file = file_open_unnamed(l->sources->folder);
 	if (l->file < 0)
 		return folder_failed(l, errno);
-	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->taker.cancel, &one);
+	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->taker->cancel, &one);
 	if (!l->left)
 		one.outcome = BUCKET_OK;
 	add_result(l->result, &one);
@@ -210,7 +208,7 @@ static enum err search_folders(struct elf_load *l, struct id_search *s, struct e
 static enum bucket_outcome judge(struct elf_load *l, enum err err)
 {
 	const char *text = l->report->error.text;
-	bool cancelled = l->taker.cancel && atomic_load(l->taker.cancel);
+	bool cancelled = l->taker->cancel && atomic_load(l->taker->cancel);
 	switch (err) {
 	case ERR_OK:
 		return l->result->outcome = BUCKET_OK;
@@ -225,23 +223,21 @@ static enum bucket_outcome judge(struct elf_load *l, enum err err)
 	}
 }
 
-static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_question *question, int file)
+static enum bucket_outcome read_file(struct elf_load *l, int file)
 {
 	struct extraction job = {.file = file,
 	        .limits = l->limits,
-	        .question = question,
+	        .question = l->question,
+	        .sink = l->taker->sink,
+	        .code = l->taker->code,
 	        .provide = provide,
 	        .provide_arg = l,
-	        .take = l->taker.take,
-	        .take_arg = l->taker.take_arg,
-	        .cancel = l->taker.cancel};
-	if (!extractors_enter(l->sources->extractors, PLACE_READ, l->taker.cancel))
+	        .take = l->taker->take,
+	        .take_arg = l->taker->take_arg,
+	        .cancel = l->taker->cancel};
+	if (!extractors_enter(l->sources->extractors, PLACE_READ, l->taker->cancel))
 		return bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 	int64_t start = clock_now();
-	if (l->code)
-		job.code = *l->code;
-	else
-		job.sink = l->taker.sink;
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
 	extractors_leave(l->sources->extractors, PLACE_READ);
 	l->report->loaded = job.loaded;
@@ -253,27 +249,28 @@ static enum bucket_outcome read_file(struct elf_load *l, const struct build_id_q
 }
 
 /* Asks for one file after the other until one says anything. */
-static void load_whole(struct elf_load *l, const struct build_id *id, const struct build_id_question *question)
+static void load_whole(struct elf_load *l, const struct build_id *id)
 {
+	enum layout_use use = l->taker->executable ? LAYOUT_CODE : LAYOUT_DEBUG;
 	enum bucket_outcome outcome = BUCKET_MISSING;
 	for (unsigned number = 0; outcome == BUCKET_MISSING;) {
 		int file;
-		if (find_file(l, l->use, id, &number, l->path, &file) != BUCKET_OK)
+		if (find_file(l, use, id, &number, l->path, &file) != BUCKET_OK)
 			break;
-		outcome = read_file(l, question, file);
+		outcome = read_file(l, file);
 		close(file);
 	}
 }
 
 /* As symbol servers have PE files. */
-static void load_pe(struct elf_load *l, const struct build_id_question *question)
+static void load_pe(struct elf_load *l, const char *name)
 {
 	char path[LAYOUT_PATH_MAX + 2 * PE_NAME_MAX];
 	int file;
-	for (unsigned number = 0; layout_pe_path(path, sizeof path, number, l->pe_name, &question->whole); number++) {
+	for (unsigned number = 0; layout_pe_path(path, sizeof path, number, name, &l->question->whole); number++) {
 		enum bucket_outcome outcome = fetch_path(l, path, &file);
 		if (outcome == BUCKET_OK) {
-			outcome = read_file(l, question, file);
+			outcome = read_file(l, file);
 			close(file);
 		}
 		if (outcome != BUCKET_MISSING || l->report->error.code)
@@ -293,8 +290,9 @@ static void tell_missing(struct elf_load *l, const char *text)
 
 /* A debug id is made of the first bytes of a build id, in one of two orders: a folder tells the rest, unless several
  * build ids begin like this. */
-static void load_debug_id(struct elf_load *l, const struct build_id_question *question)
+static void load_debug_id(struct elf_load *l)
 {
+	const struct build_id_question *question = l->question;
 	struct id_search s = {.question = question, .first = question->first[0]};
 	struct error e;
 	enum err err = search_folders(l, &s, &e);
@@ -308,73 +306,55 @@ static void load_debug_id(struct elf_load *l, const struct build_id_question *qu
 	else if (s.several)
 		tell_missing(l, "several build ids begin with this debug id: give the whole build id");
 	else if (s.found.len > 0)
-		load_whole(l, &s.found, question);
+		load_whole(l, &s.found);
 }
 
-static void load(struct elf_load *l, const struct build_id_question *question)
+static void load(struct elf_load *l)
 {
+	const struct build_id_question *question = l->question;
+	const struct code_range *range = l->taker->range;
 	bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
 	if (question->whole.len > 0)
-		load_whole(l, &question->whole, question);
+		load_whole(l, &question->whole);
 	if (l->result->outcome == BUCKET_MISSING && question->has_first)
-		load_debug_id(l, question);
-	if (l->result->outcome == BUCKET_MISSING && !l->report->error.code && l->kind == BUCKET_ELF && l->pe_name &&
-	        *l->pe_name)
-		load_pe(l, question);
-}
-
-static void run(struct elf_load *l, const struct build_id_question *question)
-{
-	*l->result = (struct bucket_result){0};
-	*l->report = (struct elf_source_report){0};
-	l->kind = bucket_source_kind(l->sources->buckets, l->source);
-	if (!extractors_enter(l->sources->extractors, PLACE_FETCH, l->taker.cancel)) {
-		bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
-		return;
-	}
-	l->block = malloc(BLOCK);
-	if (l->block)
-		load(l, question);
-	else
-		bucket_result_set(l->result, BUCKET_FAILED, "out of memory");
-	free(l->block);
-	extractors_leave(l->sources->extractors, PLACE_FETCH);
+		load_debug_id(l);
+	if (l->result->outcome == BUCKET_MISSING && !l->report->error.code && l->kind == BUCKET_ELF && range &&
+	        *range->pe_name)
+		load_pe(l, range->pe_name);
 }
 
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
         const struct build_id_question *question, const struct elf_taker *taker, struct bucket_result *result,
         struct elf_source_report *report)
 {
+	const struct code_range *range = taker->range;
 	struct elf_load l = {.sources = s,
 	        .client = c,
 	        .source = source,
-	        .use = LAYOUT_DEBUG,
+	        .kind = bucket_source_kind(s->buckets, source),
+	        .question = question,
+	        .taker = taker,
 	        .limits = s->limits,
-	        .taker = *taker,
 	        .result = result,
 	        .report = report};
-	run(&l, question);
-}
-
-void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsigned source,
-        const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
-        struct bucket_result *result, struct elf_source_report *report)
-{
-	struct elf_load l = {.sources = s,
-	        .client = c,
-	        .source = source,
-	        .use = LAYOUT_CODE,
-	        .limits = s->limits,
-	        .code = sink,
-	        .pe_name = range ? range->pe_name : "",
-	        .result = result,
-	        .report = report};
-	l.limits.code = range != NULL;
-	l.limits.segments = !range;
+	l.limits.segments = taker->executable && !range;
 	if (range) {
+		l.limits.code = true;
 		l.limits.code_start = range->start;
 		l.limits.code_size = range->size;
 		l.limits.to_function_end = range->to_function_end;
 	}
-	run(&l, question);
+	*result = (struct bucket_result){0};
+	*report = (struct elf_source_report){0};
+	if (!extractors_enter(s->extractors, PLACE_FETCH, taker->cancel)) {
+		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+		return;
+	}
+	l.block = malloc(BLOCK);
+	if (l.block)
+		load(&l);
+	else
+		bucket_result_set(result, BUCKET_FAILED, "out of memory");
+	free(l.block);
+	extractors_leave(s->extractors, PLACE_FETCH);
 }

@@ -34,23 +34,6 @@ struct elf_source_report {
 	int64_t read_time;      /* nanoseconds, in which a file that shares entries may be fetched too */
 };
 
-/* Who takes the records. */
-struct elf_taker {
-	struct symbfile_sink sink;
-	reader_take *take; /* as in struct extraction, with its argument */
-	void *take_arg;
-	const atomic_bool *cancel; /* may be NULL */
-};
-
-/* One attempt at the source, which is not of the kind BUCKET_SYMS, for the module whose build id answers the question.
- * Passes its records to the taker's sink, at addresses relative to the image. BUCKET_MISSING: no such module there, or
- * the question is about a debug id, of which only a directory tells the rest; the text says which, the report's error
- * too; BUCKET_BROKEN: the file is malformed, or another one, or its reader died; BUCKET_FAILED: temporary;
- * BUCKET_ABORTED: cancelled, or by the sink, or memory ran out (ERR_TOO_LARGE: for its reader). */
-void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
-        const struct build_id_question *question, const struct elf_taker *taker, struct bucket_result *result,
-        struct elf_source_report *report);
-
 enum { PE_NAME_MAX = 128 };
 
 /* A range of code. */
@@ -62,10 +45,26 @@ struct code_range {
 	char pe_name[PE_NAME_MAX];
 };
 
-/* The same for the instructions of a range, from the executable itself. Without a range and a sink: only where the
- * executable is loaded (report->loaded), which a debug file may not know; just the beginning of it is fetched. */
-void elf_source_code(const struct elf_sources *s, struct bucket_client *c, unsigned source,
-        const struct build_id_question *question, const struct code_range *range, const struct code_sink *sink,
-        struct bucket_result *result, struct elf_source_report *report);
+/* Who takes the records, or the instructions. */
+struct elf_taker {
+	struct symbfile_sink sink;
+	reader_take *take; /* as in struct extraction, with its argument */
+	void *take_arg;
+	const atomic_bool *cancel; /* may be NULL */
+	/* No records are wanted, but of the executable itself the instructions of a range. Without a range: only where
+	 * it is loaded (report->loaded), which a debug file may not know; just the beginning of it is fetched. */
+	bool executable;
+	const struct code_range *range;
+	struct code_sink code;
+};
+
+/* One attempt at the source, which is not of the kind BUCKET_SYMS, for the module whose build id answers the question.
+ * Passes its records or instructions to the taker, at addresses relative to the image. BUCKET_MISSING: no such module
+ * there, or the question is about a debug id, of which only a directory tells the rest; the text says which, the
+ * report's error too; BUCKET_BROKEN: the file is malformed, or another one, or its reader died; BUCKET_FAILED:
+ * temporary; BUCKET_ABORTED: cancelled, or by the sink, or memory ran out (ERR_TOO_LARGE: for its reader). */
+void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
+        const struct build_id_question *question, const struct elf_taker *taker, struct bucket_result *result,
+        struct elf_source_report *report);
 
 #endif

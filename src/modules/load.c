@@ -276,7 +276,10 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	struct elf_source_report report;
 	if (!records)
 		return FAILURE_TEMPORARY;
-	const struct elf_taker taker = {symbfile_map_sink(records), options.take, options.take_arg, &context->stopping};
+	const struct elf_taker taker = {.sink = symbfile_map_sink(records),
+	        .take = options.take,
+	        .take_arg = options.take_arg,
+	        .cancel = &context->stopping};
 	const struct build_id_question question = question_of(l);
 	elf_source_load(&context->elf, r->bucket, source, &question, &taker, &t.result, &report);
 	if (report.error.code == ERR_TOO_LARGE || report.error.code == ERR_NO_MEMORY)
