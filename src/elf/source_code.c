@@ -188,13 +188,9 @@ static bool canonical(char path[SOURCE_PATH_MAX + 1], struct str file)
 		if ((unsigned char)file.data[i] < 0x20 || file.data[i] == 0x7f)
 			return false;
 	path[0] = '/';
-	for (size_t at = root; at < file.len;) {
-		const char *slash = memchr(file.data + at, '/', file.len - at);
-		size_t n = slash ? (size_t)(slash - (file.data + at)) : file.len - at;
-		if (!add_component(path, &len, root, (struct str){file.data + at, n}))
+	while (file.len > 0)
+		if (!add_component(path, &len, root, str_cut(&file, '/')))
 			return false;
-		at += n + 1;
-	}
 	path[len] = 0;
 	return len > root;
 }

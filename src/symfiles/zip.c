@@ -83,13 +83,10 @@ static struct member split(struct str path)
 {
 	struct member m = {.path = path};
 	for (bool more = true; more && m.count <= SEGMENTS; m.count++) {
-		const char *slash = memchr(path.data, '/', path.len);
-		struct str segment = {path.data, slash ? (size_t)(slash - path.data) : path.len};
+		more = memchr(path.data, '/', path.len);
+		struct str segment = str_cut(&path, '/');
 		if (m.count < SEGMENTS)
 			m.segments[m.count] = segment;
-		more = slash;
-		if (slash)
-			path = (struct str){slash + 1, path.len - segment.len - 1};
 	}
 	return m;
 }
@@ -142,10 +139,8 @@ static enum err remember(struct reading *r, const struct member *m)
 		free(copy);
 		return no_memory(r->e);
 	}
-	if (m->count == SEGMENTS) {
-		char *id = copy + (m->segments[1].data - m->path.data);
-		str_upper(id, m->segments[1]);
-	}
+	if (m->count == SEGMENTS)
+		str_upper(copy + (m->segments[1].data - m->path.data), m->segments[1]);
 	r->names[r->count++] = copy;
 	return ERR_OK;
 }
