@@ -19,7 +19,8 @@ struct symfiles {
 	struct outcomes *missing;
 	struct missing_list *wanted;
 	pthread_mutex_t lock; /* guards what follows, and that `missing` is only told what still holds */
-	uint64_t busy, forgotten;
+	uint64_t busy;
+	_Atomic uint64_t forgotten;              /* may be read without the lock */
 	struct bucket_client *idle[CLIENTS_MAX]; /* with their connections, for the next download */
 	unsigned idle_count;
 };
@@ -62,6 +63,19 @@ struct symbfile_store *symfiles_store(const struct symfiles *s)
 
 /* ---- places ---- */
 
+/* c: NULL, or for the next who takes it. */
+static void leave_place(struct symfiles *s, struct bucket_client *c)
+{
+	pthread_mutex_lock(&s->lock);
+	s->busy--;
+	if (c && s->idle_count < CLIENTS_MAX) {
+		s->idle[s->idle_count++] = c;
+		c = NULL;
+	}
+	pthread_mutex_unlock(&s->lock);
+	bucket_client_free(c);
+}
+
 static struct bucket_client *take_place(struct symfiles *s, struct error *e)
 {
 	struct bucket_client *c = NULL;
@@ -78,23 +92,9 @@ static struct bucket_client *take_place(struct symfiles *s, struct error *e)
 	}
 	if (!c && !(c = bucket_client_new(s->sources))) {
 		no_memory(e);
-		pthread_mutex_lock(&s->lock);
-		s->busy--;
-		pthread_mutex_unlock(&s->lock);
+		leave_place(s, NULL);
 	}
 	return c;
-}
-
-static void leave_place(struct symfiles *s, struct bucket_client *c)
-{
-	pthread_mutex_lock(&s->lock);
-	s->busy--;
-	if (s->idle_count < CLIENTS_MAX) {
-		s->idle[s->idle_count++] = c;
-		c = NULL;
-	}
-	pthread_mutex_unlock(&s->lock);
-	bucket_client_free(c);
 }
 
 /* ---- one file ---- */
@@ -199,10 +199,7 @@ bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_
 
 uint64_t symfiles_forgotten(struct symfiles *s)
 {
-	pthread_mutex_lock(&s->lock);
-	uint64_t forgotten = s->forgotten;
-	pthread_mutex_unlock(&s->lock);
-	return forgotten;
+	return s->forgotten;
 }
 
 void symfiles_set_missing(struct symfiles *s, const struct symfile *file, const struct symfiles_since *since)
