@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,12 +30,8 @@ enum {
 };
 
 struct extractors {
-	int socket;           /* sending does not wait: a helper that is stopped holds nobody up */
-	pthread_mutex_t lock; /* guards the places */
-	struct {
-		pthread_cond_t left;
-		unsigned free;
-	} places[EXTRACTORS_PLACES];
+	int socket; /* sending does not wait: a helper that is stopped holds nobody up */
+	sem_t places[EXTRACTORS_PLACES];
 	pid_t pid;
 };
 
@@ -46,11 +42,8 @@ static bool find_beside(char out[PATH_MAX])
 {
 	static const char name[] = "symbolicated-extract";
 	ssize_t len = readlink("/proc/self/exe", out, PATH_MAX - 1);
-	char *slash = NULL;
-	if (len > 0) {
-		out[len] = 0;
-		slash = strrchr(out, '/');
-	}
+	out[len > 0 ? len : 0] = 0;
+	char *slash = strrchr(out, '/');
 	if (!slash || slash + 1 + sizeof name > out + PATH_MAX)
 		return false;
 	memcpy(slash + 1, name, sizeof name);
@@ -127,11 +120,8 @@ enum err extractors_start(struct extractors **x, const char *path, unsigned para
 	}
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	*made = (struct extractors){.socket = ends[0], .pid = fork()};
-	pthread_mutex_init(&made->lock, NULL);
-	for (unsigned i = 0; i < EXTRACTORS_PLACES; i++)
-		pthread_cond_init(&made->places[i].left, NULL);
-	made->places[PLACE_FETCH].free = EXTRACTORS_FETCH * parallel;
-	made->places[PLACE_READ].free = parallel;
+	sem_init(&made->places[PLACE_FETCH], 0, EXTRACTORS_FETCH * parallel);
+	sem_init(&made->places[PLACE_READ], 0, parallel);
 	if (made->pid == 0)
 		be_helper(ends[1], path);
 	close(ends[1]);
@@ -152,33 +142,24 @@ void extractors_stop(struct extractors *x)
 	if (x->pid > 0)
 		waitpid(x->pid, NULL, 0);
 	for (unsigned i = 0; i < EXTRACTORS_PLACES; i++)
-		pthread_cond_destroy(&x->places[i].left);
-	pthread_mutex_destroy(&x->lock);
+		sem_destroy(&x->places[i]);
 	free(x);
 }
 
 bool extractors_enter(struct extractors *x, enum extractors_place place, const atomic_bool *cancel)
 {
-	bool cancelled = false;
-	pthread_mutex_lock(&x->lock);
-	while (x->places[place].free == 0 && !(cancelled = cancel && atomic_load(cancel))) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec++; /* nobody tells when *cancel changes */
-		pthread_cond_timedwait(&x->places[place].left, &x->lock, &until);
+	struct timespec until = {0};
+	while (sem_clockwait(&x->places[place], CLOCK_MONOTONIC, &until) != 0) {
+		if (cancel && atomic_load(cancel))
+			return false;
+		until.tv_sec = clock_now() / SECOND + 1; /* nobody tells when *cancel changes */
 	}
-	if (!cancelled)
-		x->places[place].free--;
-	pthread_mutex_unlock(&x->lock);
-	return !cancelled;
+	return true;
 }
 
 void extractors_leave(struct extractors *x, enum extractors_place place)
 {
-	pthread_mutex_lock(&x->lock);
-	x->places[place].free++;
-	pthread_cond_signal(&x->places[place].left);
-	pthread_mutex_unlock(&x->lock);
+	sem_post(&x->places[place]);
 }
 
 /* ---- a job ---- */
@@ -199,11 +180,6 @@ struct reading {
 	unsigned given_count, wants;
 	bool known, begun, ended; /* the build id was right; instructions follow; nothing follows */
 };
-
-static enum err no_helper(struct error *e)
-{
-	return error_set(e, ERR_UNAVAILABLE, "the helper symbolicated-extract has ended: restart symbolicated");
-}
 
 /* Only a job that has begun can have died of its file. */
 static enum err died(const struct reading *s, const char *how, struct error *e)
@@ -232,7 +208,8 @@ static enum err hand_over(struct extractors *x, struct reading *s, struct error 
 	enum err err = ERR_OK;
 	while (!err && !packet_send(x->socket, PACKET_JOB, limits, strlen(limits), (int[]){ends[1], s->job->file}, 2))
 		if (errno == EPIPE || errno == ECONNRESET)
-			err = no_helper(e);
+			err = error_set(
+			        e, ERR_UNAVAILABLE, "the helper symbolicated-extract has ended: restart symbolicated");
 		else if (errno != EAGAIN)
 			err = error_set(e, ERR_UNAVAILABLE, "no job for the helper: %s", strerror(errno));
 		else if (!(err = check_time(s, e)))

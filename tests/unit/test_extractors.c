@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,13 +40,14 @@ enum { SANDBOX = 1 };
 enum { SANDBOX = 0 };
 #endif
 
+enum { PARALLEL = 2 };
 static struct extractors *helper;
 
 static int start_helper(void **state)
 {
 	(void)state;
 	struct error e;
-	return extractors_start(&helper, HELPER, 2, &e) ? -1 : 0;
+	return extractors_start(&helper, HELPER, PARALLEL, &e) ? -1 : 0;
 }
 
 static int stop_helper(void **state)
@@ -833,6 +835,34 @@ static void test_cancelled(void **state)
 	close(job.file);
 }
 
+/* While it is set, whoever looks at a clock sets it to true, and sees the wall clock before somebody puts that back. */
+static atomic_bool *cancelled_meanwhile;
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, t);
+	if (cancelled_meanwhile) {
+		*cancelled_meanwhile = true;
+		t->tv_sec += clock == CLOCK_REALTIME ? 3600 : 0;
+	}
+	return result;
+}
+
+static void test_waiting_is_cancelled_when_the_wall_clock_is_put_back(void **state)
+{
+	(void)state;
+	atomic_bool cancel = false;
+	for (unsigned i = 0; i < PARALLEL; i++)
+		assert_true(extractors_enter(helper, PLACE_READ, NULL));
+	cancelled_meanwhile = &cancel;
+	alarm(30);
+	assert_false(extractors_enter(helper, PLACE_READ, &cancel));
+	alarm(0);
+	cancelled_meanwhile = NULL;
+	for (unsigned i = 0; i < PARALLEL; i++)
+		extractors_leave(helper, PLACE_READ);
+}
+
 /* Stops the reader, so that nothing but a kill can end it, and cancels its job. */
 static int stop_and_cancel(void *arg, const struct build_id *id, struct str name)
 {
@@ -1082,6 +1112,7 @@ int main(void)
 	        cmocka_unit_test(test_without_descriptors),
 	        cmocka_unit_test(test_source_that_fails),
 	        cmocka_unit_test(test_cancelled),
+	        cmocka_unit_test(test_waiting_is_cancelled_when_the_wall_clock_is_put_back),
 	        cmocka_unit_test(test_cancelled_readers_are_killed),
 	        cmocka_unit_test(test_several_at_a_time),
 	        cmocka_unit_test(test_damaged),
