@@ -207,20 +207,15 @@ static enum err search_folders(struct elf_load *l, struct id_search *s, struct e
 
 static enum bucket_outcome judge(struct elf_load *l, enum err err)
 {
-	const char *text = l->report->error.text;
 	bool cancelled = l->taker->cancel && atomic_load(l->taker->cancel);
-	switch (err) {
-	case ERR_OK:
+	if (!err)
 		return l->result->outcome = BUCKET_OK;
-	case ERR_MISSING:
-		return bucket_result_set(l->result, BUCKET_MISSING, "%.190s", text);
-	case ERR_CORRUPT:
-		return bucket_result_set(l->result, BUCKET_BROKEN, "%.190s", text);
-	case ERR_UNAVAILABLE:
-		return bucket_result_set(l->result, cancelled ? BUCKET_ABORTED : BUCKET_FAILED, "%.190s", text);
-	default:
-		return bucket_result_set(l->result, BUCKET_ABORTED, "%.190s", text);
-	}
+	return bucket_result_set(l->result,
+	        err == ERR_MISSING                     ? BUCKET_MISSING
+	        : err == ERR_CORRUPT                   ? BUCKET_BROKEN
+	        : err == ERR_UNAVAILABLE && !cancelled ? BUCKET_FAILED
+	                                               : BUCKET_ABORTED,
+	        "%.190s", l->report->error.text);
 }
 
 static enum bucket_outcome read_file(struct elf_load *l, int file)

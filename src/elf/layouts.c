@@ -7,47 +7,36 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A path: the build id stands between the two texts, whole, or with a slash behind its first two digits. */
-struct layout {
+/* The build id stands between the two texts, whole, or with a slash behind its first two digits. Debug files come
+ * before executables: they name more. Only executables have code. */
+static const struct layout {
+	enum bucket_kind kind;
+	enum layout_use use;
 	const char *before, *after;
 	bool divided;
-};
-
-enum { PATHS_MAX = 6 };
-
-/* Debug files come before executables: they name more. Only executables have code. */
-static const struct layout layouts[][2][PATHS_MAX] = {
-        [BUCKET_DEBUGINFOD] =
-                {
-                        [LAYOUT_DEBUG] = {{"buildid/", "/debuginfo", false}, {"buildid/", "/executable", false}},
-                        [LAYOUT_CODE] = {{"buildid/", "/executable", false}},
-                },
-        [BUCKET_ELF] =
-                {
-                        [LAYOUT_DEBUG] =
-                                {
-                                        {".build-id/", ".debug", true},                  /* distributions, gdb */
-                                        {"_.debug/elf-buildid-sym-", "/_.debug", false}, /* symbol servers (SSQP) */
-                                        {"", "/debuginfo", true},       /* Symbolicator's unified layout */
-                                        {".build-id/", "/debug", true}, /* perf buildid-cache */
-                                        {".build-id/", "/elf", true},   /* the same */
-                                        {"", "/executable", true},      /* unified */
-                                },
-                        [LAYOUT_CODE] =
-                                {
-                                        {".build-id/", "", true}, /* distributions: a link to the program */
-                                        {".build-id/", "/elf", true}, {"", "/executable", true},
-                                        {".build-id/", ".debug", true}, /* not every such file is without code */
-                                },
-                },
+} layouts[] = {
+        {BUCKET_DEBUGINFOD, LAYOUT_DEBUG, "buildid/", "/debuginfo", false},
+        {BUCKET_DEBUGINFOD, LAYOUT_DEBUG, "buildid/", "/executable", false},
+        {BUCKET_DEBUGINFOD, LAYOUT_CODE, "buildid/", "/executable", false},
+        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", ".debug", true},                  /* distributions, gdb */
+        {BUCKET_ELF, LAYOUT_DEBUG, "_.debug/elf-buildid-sym-", "/_.debug", false}, /* symbol servers (SSQP) */
+        {BUCKET_ELF, LAYOUT_DEBUG, "", "/debuginfo", true},                        /* Symbolicator's unified layout */
+        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", "/debug", true},                  /* perf buildid-cache */
+        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", "/elf", true},                    /* the same */
+        {BUCKET_ELF, LAYOUT_DEBUG, "", "/executable", true},                       /* unified */
+        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", "", true}, /* distributions: a link to the program */
+        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", "/elf", true}, {BUCKET_ELF, LAYOUT_CODE, "", "/executable", true},
+        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", ".debug", true}, /* not every such file is without code */
 };
 
 bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_use use, unsigned number,
         const struct build_id *id)
 {
 	char hex[BUILD_ID_HEX + 1];
-	const struct layout *l = number < PATHS_MAX ? &layouts[kind][use][number] : NULL;
-	if (!l || !l->before)
+	const struct layout *l = layouts, *end = l + sizeof layouts / sizeof *layouts;
+	while (l < end && (l->kind != kind || l->use != use || number-- > 0))
+		l++;
+	if (l == end)
 		return false;
 	build_id_hex(hex, id->bytes, id->len);
 	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
@@ -70,21 +59,16 @@ bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, c
 }
 
 /* Letters, digits and few others, in parts that lead nowhere else. */
-static bool harmless(struct str path)
+static bool harmless(const char *path)
 {
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._+";
-	while (path.len > 0) {
-		struct str part = str_cut(&path, '/');
-		size_t dots = 0;
-		for (size_t i = 0; i < part.len; i++) {
-			if (!part.data[i] || !strchr(allowed, part.data[i]))
-				return false;
-			dots += part.data[i] == '.';
-		}
-		if (dots == part.len)
-			return false;
+	if (path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._+/")])
+		return false;
+	while (strspn(path, ".") < strcspn(path, "/")) {
+		path += strcspn(path, "/");
+		if (!*path++)
+			return true;
 	}
-	return true;
+	return false;
 }
 
 bool layout_shared_path(char out[LAYOUT_SHARED_MAX], enum bucket_kind kind, struct str name)
@@ -94,8 +78,8 @@ bool layout_shared_path(char out[LAYOUT_SHARED_MAX], enum bucket_kind kind, stru
 	if (kind != BUCKET_ELF || !at)
 		return false;
 	struct str path = {at + 1, name.len - (size_t)(at + 1 - name.data)};
-	return path.len < LAYOUT_SHARED_MAX && path.data[path.len - 1] != '/' && harmless(path) &&
-	       snprintf(out, LAYOUT_SHARED_MAX, "%.*s", STR_FMT(path)) > 0;
+	return path.len < LAYOUT_SHARED_MAX &&
+	       snprintf(out, LAYOUT_SHARED_MAX, "%.*s", STR_FMT(path)) == (int)path.len && harmless(out);
 }
 
 /* In trees it is beside the file: gdb, LLVM and lldb add .dwp, lldb also in place of .debug. A debuginfod server with

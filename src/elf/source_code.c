@@ -157,10 +157,8 @@ static bool go_up(char *path, size_t *len, size_t root)
 {
 	if (*len <= root)
 		return false;
-	while (*len > root && path[*len - 1] != '/')
-		--*len;
-	if (*len > root)
-		--*len; /* the slash */
+	const char *slash = memrchr(path + root, '/', *len - root);
+	*len = slash ? (size_t)(slash - path) : root;
 	return true;
 }
 
