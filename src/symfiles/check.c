@@ -5,6 +5,7 @@
 
 #include "symfiles/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,7 +16,7 @@
 enum { UNPACKED_SIZE = 64 << 10, KEPT_MAX = 4096 };
 
 struct symfile_check {
-	struct str id; /* owned */
+	char *id;
 	uint64_t max;
 	enum packing packing;
 	uint8_t head[PACKING_HEAD]; /* until the packing is known */
@@ -32,14 +33,10 @@ struct symfile_check {
 struct symfile_check *symfile_check_new(struct str id, uint64_t max)
 {
 	struct symfile_check *k = calloc(1, sizeof *k);
-	char *copy = malloc(id.len + 1);
-	if (!k || !copy) {
+	if (!k || !(k->id = strndup(id.data, id.len))) {
 		free(k);
-		free(copy);
 		return NULL;
 	}
-	memcpy(copy, id.data, id.len);
-	k->id = (struct str){copy, id.len};
 	k->max = max;
 	k->scan = symindex_scan_best();
 	return k;
@@ -51,7 +48,7 @@ void symfile_check_free(struct symfile_check *k)
 		return;
 	unpacker_free(k->unpacker);
 	free(k->unpacked);
-	free((char *)(uintptr_t)k->id.data);
+	free(k->id);
 	free(k);
 }
 
@@ -72,17 +69,10 @@ static enum err check_module(struct symfile_check *k, struct line l, struct erro
 	struct str id;
 	if (!line_read_module(l, &id))
 		return error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line");
-	if (id.len != k->id.len || strncasecmp(id.data, k->id.data, id.len) != 0)
-		return error_set(e, ERR_BAD_REQUEST, "line 1: the id is %.*s instead of %.*s",
-		        (int)(id.len < 80 ? id.len : 80), id.data, (int)(k->id.len < 80 ? k->id.len : 80), k->id.data);
+	if (id.len != strlen(k->id) || strncasecmp(id.data, k->id, id.len) != 0)
+		return error_set(e, ERR_BAD_REQUEST, "line 1: the id is %.*s instead of %.80s",
+		        STR_FMT(str_first(id, 80)), k->id);
 	return ERR_OK;
-}
-
-static void copy_word(char to[CHECK_WORD], struct str word)
-{
-	word = str_first(word, CHECK_WORD - 1);
-	memcpy(to, word.data, word.len);
-	to[word.len] = 0;
 }
 
 /* "CODE_ID id file" */
@@ -91,8 +81,8 @@ static void take_info(struct symfile_check *k, struct line l)
 	struct str id, file;
 	if (!line_read_code_file(l, &id, &file) || !file.len)
 		return;
-	copy_word(k->facts.code_id, id);
-	copy_word(k->facts.code_file, file);
+	snprintf(k->facts.code_id, CHECK_WORD, "%.*s", STR_FMT(id));
+	snprintf(k->facts.code_file, CHECK_WORD, "%.*s", STR_FMT(file));
 }
 
 static void take_symbol(struct symfile_check *k, struct line l, enum line_kind kind)

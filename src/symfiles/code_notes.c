@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "symfiles/code_ids.h"
@@ -94,11 +94,7 @@ void code_notes_stop(void)
 
 static bool copy(char to[WORD], struct str text)
 {
-	if (text.len >= WORD)
-		return false;
-	memcpy(to, text.data, text.len);
-	to[text.len] = 0;
-	return true;
+	return snprintf(to, WORD, "%.*s", STR_FMT(text)) < WORD;
 }
 
 void code_note(struct str name, struct str id, struct str code_file, struct str code_id)

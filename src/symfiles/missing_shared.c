@@ -120,19 +120,10 @@ static json_t *get_names(struct mc_client *c)
 
 /* ---- modules ---- */
 
-static json_t *module_json(const struct missing_module *m)
-{
-	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "debug_file", m->name, "debug_id", m->id, "count",
-	        (json_int_t)m->count, "first", (json_int_t)m->first, "last", (json_int_t)m->last, "agent", m->agent);
-}
-
 static bool take_text(char *to, size_t size, const json_t *from)
 {
 	const char *text = json_string_value(from);
-	if (!text || strlen(text) >= size)
-		return false;
-	memcpy(to, text, strlen(text) + 1);
-	return true;
+	return text && (size_t)snprintf(to, size, "%s", text) < size;
 }
 
 static bool module_from(struct missing_module *m, const json_t *j)
@@ -188,8 +179,10 @@ static size_t merge(struct missing_module *m, size_t count)
 static json_t *list_json(const struct missing_module *m, size_t count)
 {
 	json_t *list = json_array();
-	for (size_t i = 0; i < count && list; i++) {
-		json_t *one = module_json(&m[i]);
+	for (; count-- > 0 && list; m++) {
+		json_t *one = json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "debug_file", m->name, "debug_id", m->id,
+		        "count", (json_int_t)m->count, "first", (json_int_t)m->first, "last", (json_int_t)m->last,
+		        "agent", m->agent);
 		/* a name that is no text for JSON is no name of a file */
 		if (one)
 			json_array_append_new(list, one);
@@ -197,30 +190,19 @@ static json_t *list_json(const struct missing_module *m, size_t count)
 	return list;
 }
 
-static size_t own_modules(struct missing_list *l, struct missing_module *m, int64_t now)
+void missing_share(struct missing_list *l, struct mc_client *c, int64_t now)
 {
-	size_t n = missing_copy(l, m, MISSING_MAX, now - KEPT);
-	qsort(m, n, sizeof *m, by_count);
-	return n < SHARED_MAX ? n : SHARED_MAX;
-}
-
-static void write_list(struct missing_list *l, struct mc_client *c, int64_t now)
-{
-	struct missing_module *m = calloc(MISSING_MAX, sizeof *m);
+	struct missing_module *m = c && missing_has_news(l) ? calloc(MISSING_MAX, sizeof *m) : NULL;
 	if (!m)
 		return;
-	json_t *list = list_json(m, own_modules(l, m, now)), *names = get_names(c);
+	size_t n = missing_copy(l, m, MISSING_MAX, now - KEPT);
+	qsort(m, n, sizeof *m, by_count);
+	json_t *list = list_json(m, n < SHARED_MAX ? n : SHARED_MAX), *names = get_names(c);
 	put(c, own_name(), list);
 	put(c, names_key, names);
 	json_decref(list);
 	json_decref(names);
 	free(m);
-}
-
-void missing_share(struct missing_list *l, struct mc_client *c, int64_t now)
-{
-	if (c && missing_has_news(l))
-		write_list(l, c, now);
 }
 
 /* Appends what other processes counted; m has room for it. */

@@ -83,16 +83,16 @@ static enum err store_bytes(struct symfile_put *p, const uint8_t *data, size_t l
 }
 
 /* The first bytes, until they tell how the file is packed. */
-static enum err store_head(struct symfile_put *p, const uint8_t *data, size_t len, bool all, struct error *e)
+static enum err store_head(struct symfile_put *p, const uint8_t *data, size_t len, struct error *e)
 {
 	enum packing packing = symfile_check_packing(p->check);
-	if (packing == PACKING_UNKNOWN && !all) {
+	if (packing == PACKING_UNKNOWN) {
 		memcpy(p->head + p->head_len, data, len);
 		p->head_len += len;
 		return ERR_OK;
 	}
 	p->begun = true;
-	if (packing != PACKING_GZIP && packing != PACKING_ZSTD && !(p->gzip = gzip_new(GZIP_PIECE)))
+	if (packing == PACKING_NONE && !(p->gzip = gzip_new(GZIP_PIECE)))
 		return no_memory(e);
 	enum err err = store_bytes(p, p->head, p->head_len, e);
 	return err ? err : store_bytes(p, data, len, e);
@@ -103,7 +103,7 @@ enum err symfile_put_add(struct symfile_put *p, const uint8_t *data, size_t len,
 	enum err err = symfile_check_add(p->check, data, len, e);
 	if (err)
 		return err;
-	return p->begun ? store_bytes(p, data, len, e) : store_head(p, data, len, false, e);
+	return p->begun ? store_bytes(p, data, len, e) : store_head(p, data, len, e);
 }
 
 static enum err end_gzip(struct symfile_put *p, struct error *e)
@@ -193,8 +193,6 @@ static enum err commit_both(struct symfile_put *p, bool to_try, struct error *e)
 enum err symfile_put_commit(struct symfile_put *p, bool to_try, struct symfile_facts *facts, struct error *e)
 {
 	enum err err = symfile_check_end(p->check, e);
-	if (!err && !p->begun)
-		err = store_head(p, NULL, 0, true, e);
 	if (!err)
 		err = end_gzip(p, e);
 	*facts = *symfile_check_facts(p->check);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <search.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "base/array.h"
 #include "objects/bucket.h"
 
 enum {
@@ -33,9 +33,7 @@ struct reading {
 	const struct zip_visitor *visitor;
 	struct error *e;
 	uint64_t unpacked, unpacked_max;
-	char **names; /* of the members so far, ids in upper case */
-	size_t count;
-	uint32_t cap;
+	void *names;               /* of the members so far, ids in upper case: a tree */
 	char path[PATH_SHOWN + 1]; /* of the current one, as it may be shown */
 };
 
@@ -129,32 +127,22 @@ static enum member_kind kind_of(const struct member *m)
 
 static int by_text(const void *a, const void *b)
 {
-	return strcmp(*(char *const *)a, *(char *const *)b);
+	return strcmp(a, b);
 }
 
+/* Refuses a twin. */
 static enum err remember(struct reading *r, const struct member *m)
 {
 	char *copy = strndup(m->path.data, m->path.len);
-	if (!copy || !array_reserve(&r->names, &r->cap, r->count + 1, sizeof *r->names)) {
-		free(copy);
-		return no_memory(r->e);
-	}
-	if (m->count == SEGMENTS)
+	if (copy && m->count == SEGMENTS)
 		str_upper(copy + (m->segments[1].data - m->path.data), m->segments[1]);
-	r->names[r->count++] = copy;
-	return ERR_OK;
-}
-
-static enum err find_twins(struct reading *r)
-{
-	if (r->count)
-		qsort(r->names, r->count, sizeof *r->names, by_text);
-	for (size_t i = 1; i < r->count; i++)
-		if (strcmp(r->names[i - 1], r->names[i]) == 0) {
-			show_path(r, r->names[i]);
-			return refuse(r, "the ZIP has it twice");
-		}
-	return ERR_OK;
+	char **kept = copy ? tsearch(copy, &r->names, by_text) : NULL;
+	if (kept && *kept == copy)
+		return ERR_OK;
+	if (kept)
+		show_path(r, copy);
+	free(copy);
+	return kept ? refuse(r, "the ZIP has it twice") : no_memory(r->e);
 }
 
 /* ---- members ---- */
@@ -232,7 +220,7 @@ static enum err read_members(struct reading *r)
 	for (unsigned members = 0; !err; members++) {
 		int result = archive_read_next_header(r->archive, &entry);
 		if (result == ARCHIVE_EOF)
-			return find_twins(r);
+			return ERR_OK;
 		if (result != ARCHIVE_OK)
 			return refuse_archive(r, result);
 		if (members == ZIP_MEMBERS_MAX)
@@ -257,9 +245,7 @@ static enum err read_zip(int fd, const struct zip_visitor *v, struct error *e)
 		err = refuse_archive(&r, ARCHIVE_FATAL);
 	if (!err)
 		err = read_members(&r);
-	for (size_t i = 0; i < r.count; i++)
-		free(r.names[i]);
-	free(r.names);
+	tdestroy(r.names, free);
 	archive_read_free(r.archive);
 	return err;
 }
