@@ -143,8 +143,7 @@ static void end_mongo_frame(struct text_reader *r, const struct text_object *o, 
 	f.offset = mongo_address(base, offset);
 	note_caller(r, &f, o, trampoline ? str_from("libc.so.6") : (struct str){"", 0});
 	f.offset = offset;
-	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
-	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	text_found_at(r, &f, TEXT_IS_SET, (struct str){"", 0}, between(at, at), TEXT_JSON_SENTRY);
 }
 
 /* {"b":"7F0FBB3F9000","path":"/lib/libc.so.6","elfType":3,"buildId":"69389D…"}; the program itself has no path. */

@@ -415,14 +415,6 @@ static const char *behind_prefix(struct text_reader *r, const char *at, const ch
 	return behind_colours(behind, end);
 }
 
-/* Behind the mark with which Windows begins a text. */
-static const char *behind_mark(const char *at, const char *end)
-{
-	struct rest r = {at, end};
-	take_literal(&r, "\xef\xbb\xbf");
-	return r.at;
-}
-
 static bool ask_formats(struct text_reader *r, struct rest line, unsigned signs)
 {
 	bool found = false;
@@ -530,8 +522,9 @@ static bool read_json(struct text_reader *r, struct rest line)
 
 static void read_plain(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
-	end = without_end(at, end);
-	at = behind_prefix(r, behind_colours(behind_mark(at, end), end), end, signs);
+	struct rest line = {at, end = without_end(at, end)};
+	take_literal(&line, "\xef\xbb\xbf"); /* the mark with which Windows begins a text */
+	at = behind_prefix(r, behind_colours(line.at, end), end, signs);
 	r->frames = 0;
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
 	if (!(signs & SIGN_QUOTE) || r->escaped || !read_json(r, (struct rest){at, end}))
