@@ -51,7 +51,7 @@ struct elf_code *elf_code_new(const struct config *c, struct extractors *x, stru
 	code->config = c;
 	pthread_mutex_init(&code->lock, NULL);
 	code->buckets = bucket_sources_new(c, e);
-	code->sources = elf_sources_of(c, x, code->buckets);
+	code->sources = (struct elf_sources){c, x, code->buckets};
 	if (code->buckets)
 		code->source_code = source_code_new(c, code->buckets, e);
 	if (code->source_code)

@@ -33,19 +33,6 @@ struct elf_load {
 	uint8_t *block;
 };
 
-struct elf_sources elf_sources_of(const struct config *c, struct extractors *x, const struct bucket_sources *buckets)
-{
-	return (struct elf_sources){.extractors = x,
-	        .buckets = buckets,
-	        .folder = c->executable_folder,
-	        .max_size = c->executable_max_size,
-	        .limits = {.memory = c->executable_memory,
-	                .file_size = c->executable_max_size,
-	                .seconds = (unsigned)((c->executable_timeout + SECOND - 1) / SECOND),
-	                .threads = THREADS,
-	                .sandbox = c->seccomp == SANDBOX_ON}};
-}
-
 bool elf_sources_wanted(const struct config *c)
 {
 	for (unsigned i = 0; i < c->sources.count; i++)
@@ -88,8 +75,8 @@ enum err elf_sources_check(const struct config *c, struct error *e)
 
 static enum bucket_outcome folder_failed(struct elf_load *l, int problem)
 {
-	return bucket_result_set(
-	        l->result, BUCKET_FAILED, "executable_folder %.100s: %s", l->sources->folder, strerror(problem));
+	return bucket_result_set(l->result, BUCKET_FAILED, "executable_folder %.100s: %s",
+	        l->sources->config->executable_folder, strerror(problem));
 }
 
 /* Adds one transfer to what all took; its outcome is that of all so far. */
@@ -109,10 +96,10 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 	struct bucket_result one;
 	l->problem = 0;
 	l->left = l->limits.segments ? HEADERS : UINT64_MAX;
-	l->file = file_open_unnamed(l->sources->folder);
+	l->file = file_open_unnamed(l->sources->config->executable_folder);
 	if (l->file < 0)
 		return folder_failed(l, errno);
-	bucket_fetch_path(l->client, l->source, path, l->sources->max_size, &sink, l->taker->cancel, &one);
+	bucket_fetch_path(l->client, l->source, path, l->limits.file_size, &sink, l->taker->cancel, &one);
 	if (!l->left)
 		one.outcome = BUCKET_OK;
 	add_result(l->result, &one);
@@ -322,6 +309,7 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
         const struct build_id_question *question, const struct elf_taker *taker, struct bucket_result *result,
         struct elf_source_report *report)
 {
+	const struct config *config = s->config;
 	const struct code_range *range = taker->range;
 	struct elf_load l = {.sources = s,
 	        .client = c,
@@ -329,7 +317,11 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
 	        .kind = bucket_source_kind(s->buckets, source),
 	        .question = question,
 	        .taker = taker,
-	        .limits = s->limits,
+	        .limits = {.memory = config->executable_memory,
+	                .file_size = config->executable_max_size,
+	                .seconds = (unsigned)((config->executable_timeout + SECOND - 1) / SECOND),
+	                .threads = THREADS,
+	                .sandbox = config->seccomp == SANDBOX_ON},
 	        .result = result,
 	        .report = report};
 	l.limits.segments = taker->executable && !range;

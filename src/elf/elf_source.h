@@ -8,15 +8,11 @@
 
 /* What all calls share. */
 struct elf_sources {
+	const struct config *config;
 	struct extractors *extractors;
 	const struct bucket_sources *buckets;
-	const char *folder; /* where files are kept, without a name, while they are read */
-	uint64_t max_size;  /* bytes of a file, inflated */
-	struct job_limits limits;
 };
 
-/* From the settings, which must outlive it, like what it points to. */
-struct elf_sources elf_sources_of(const struct config *c, struct extractors *x, const struct bucket_sources *buckets);
 /* Whether any source of the settings is one of executables. */
 bool elf_sources_wanted(const struct config *c);
 

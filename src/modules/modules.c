@@ -334,7 +334,7 @@ struct modules *modules_start(const struct config *c, struct extractors *extract
 	periodic_init(&m->periodic, &m->loads, &m->finishers);
 	bool ok = open_context(&m->context, c, e);
 	m->hot_frames = hot_frames_new(hot_frames_budget(c), m->loads.seed);
-	m->context.elf = elf_sources_of(c, extractors, m->context.sources);
+	m->context.elf = (struct elf_sources){c, extractors, m->context.sources};
 	if (ok && start_threads(m, e))
 		return m;
 	modules_stop(m);
