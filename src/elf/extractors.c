@@ -311,17 +311,6 @@ static struct str printable(uint8_t *text, size_t len)
 	return (struct str){(const char *)text, len};
 }
 
-static struct str text_of(struct packet *p)
-{
-	return printable(p->data, p->len);
-}
-
-static void note_doing(struct reading *s)
-{
-	struct str text = text_of(s->packet);
-	snprintf(s->doing, sizeof s->doing, "%.*s", STR_FMT(text));
-}
-
 static enum err take_instructions(struct reading *s, struct error *e)
 {
 	struct packet *p = s->packet;
@@ -351,7 +340,7 @@ static enum err take_code(struct reading *s, struct error *e)
 	if (s->begun)
 		return error_set(e, ERR_CORRUPT, "its reader began twice");
 	s->begun = true;
-	return sink->begin(sink->arg, text_of(p), e);
+	return sink->begin(sink->arg, printable(p->data, p->len), e);
 }
 
 /* It is the first packet, before its reader has seen the file, so it can be believed. */
@@ -370,7 +359,7 @@ static enum err note_process(struct reading *s, struct error *e)
 static enum err take_segments(struct reading *s, struct error *e)
 {
 	struct load_segments segments;
-	if (!load_segments_parse(&segments, text_of(s->packet)))
+	if (!load_segments_parse(&segments, printable(s->packet->data, s->packet->len)))
 		return error_set(e, ERR_CORRUPT, "its reader sent malformed load segments");
 	s->job->loaded = file_map_of(&segments);
 	return ERR_OK;
@@ -378,12 +367,12 @@ static enum err take_segments(struct reading *s, struct error *e)
 
 static enum err take_packet(struct reading *s, struct error *e)
 {
-	const struct packet *p = s->packet;
+	struct packet *p = s->packet;
 	switch (p->kind) {
 	case PACKET_PROCESS:
 		return note_process(s, e);
 	case PACKET_DOING:
-		note_doing(s);
+		snprintf(s->doing, sizeof s->doing, "%.79s", printable(p->data, p->len).data);
 		return ERR_OK;
 	case PACKET_ID:
 		return check_id(s, e);

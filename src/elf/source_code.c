@@ -3,7 +3,6 @@
 
 #include "elf/source_code.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
