@@ -18,7 +18,6 @@ enum { UNPACKED_SIZE = 64 << 10, KEPT_MAX = 4096 };
 struct symfile_check {
 	char *id;
 	uint64_t max;
-	enum packing packing;
 	uint8_t head[PACKING_HEAD]; /* until the packing is known */
 	size_t head_len;
 	struct unpacker *unpacker;
@@ -52,11 +51,6 @@ void symfile_check_free(struct symfile_check *k)
 	free(k);
 }
 
-enum packing symfile_check_packing(const struct symfile_check *k)
-{
-	return k->packing;
-}
-
 const struct symfile_facts *symfile_check_facts(const struct symfile_check *k)
 {
 	return &k->facts;
@@ -75,37 +69,23 @@ static enum err check_module(struct symfile_check *k, struct line l, struct erro
 	return ERR_OK;
 }
 
-/* "CODE_ID id file" */
-static void take_info(struct symfile_check *k, struct line l)
-{
-	struct str id, file;
-	if (!line_read_code_file(l, &id, &file) || !file.len)
-		return;
-	snprintf(k->facts.code_id, CHECK_WORD, "%.*s", STR_FMT(id));
-	snprintf(k->facts.code_file, CHECK_WORD, "%.*s", STR_FMT(file));
-}
-
-static void take_symbol(struct symfile_check *k, struct line l, enum line_kind kind)
-{
-	uint64_t addr, size;
-	struct str name;
-	bool is_public = kind == LINE_PUBLIC;
-	*(is_public ? &k->facts.publics : &k->facts.functions) += line_read_symbol(l, is_public, &addr, &size, &name);
-}
-
 /* A line without its line feed; of a long one the beginning. */
 static enum err take_line(struct symfile_check *k, const uint8_t *at, const uint8_t *end, struct error *e)
 {
 	struct line l = line_content(at, end);
+	uint64_t addr, size;
+	struct str id, name;
 	if (!k->seen_module) {
 		k->seen_module = true;
 		return check_module(k, l, e);
 	}
 	enum line_kind kind = line_take_kind(&l);
-	if (kind == LINE_INFO)
-		take_info(k, l);
-	else if (kind == LINE_FUNC || kind == LINE_PUBLIC)
-		take_symbol(k, l, kind);
+	k->facts.functions += kind == LINE_FUNC && line_read_symbol(l, false, &addr, &size, &name);
+	k->facts.publics += kind == LINE_PUBLIC && line_read_symbol(l, true, &addr, &size, &name);
+	if (kind == LINE_INFO && line_read_code_file(l, &id, &name) && name.len) {
+		snprintf(k->facts.code_id, CHECK_WORD, "%.*s", STR_FMT(id));
+		snprintf(k->facts.code_file, CHECK_WORD, "%.*s", STR_FMT(name));
+	}
 	return ERR_OK;
 }
 
@@ -152,18 +132,18 @@ static enum err take_text(struct symfile_check *k, const uint8_t *data, size_t l
 
 static enum err begin(struct symfile_check *k, struct error *e)
 {
-	if (k->packing == PACKING_NONE)
+	if (k->facts.packing == PACKING_NONE)
 		return ERR_OK;
 	k->unpacker = unpacker_new();
 	k->unpacked = malloc(UNPACKED_SIZE);
-	return k->unpacker && k->unpacked && unpacker_start(k->unpacker, k->packing) ? ERR_OK : no_memory(e);
+	return k->unpacker && k->unpacked && unpacker_start(k->unpacker, k->facts.packing) ? ERR_OK : no_memory(e);
 }
 
 static enum err take_bytes(struct symfile_check *k, const uint8_t *data, size_t len, struct error *e)
 {
 	size_t got;
 	enum err err = ERR_OK;
-	if (k->packing == PACKING_NONE)
+	if (k->facts.packing == PACKING_NONE)
 		return take_text(k, data, len, e);
 	do {
 		err = unpacker_step(k->unpacker, &data, &len, k->unpacked, UNPACKED_SIZE, &got);
@@ -178,13 +158,13 @@ static enum err take_bytes(struct symfile_check *k, const uint8_t *data, size_t 
 enum err symfile_check_add(struct symfile_check *k, const uint8_t *data, size_t len, struct error *e)
 {
 	enum err err = ERR_OK;
-	if (k->packing == PACKING_UNKNOWN) {
-		while (len > 0 && k->packing == PACKING_UNKNOWN) {
+	if (k->facts.packing == PACKING_UNKNOWN) {
+		while (len > 0 && k->facts.packing == PACKING_UNKNOWN) {
 			k->head[k->head_len++] = *data++;
 			len--;
-			k->packing = packing_of(k->head, k->head_len);
+			k->facts.packing = packing_of(k->head, k->head_len);
 		}
-		if (k->packing == PACKING_UNKNOWN)
+		if (k->facts.packing == PACKING_UNKNOWN)
 			return ERR_OK;
 		err = begin(k, e);
 		if (!err)

@@ -13,6 +13,7 @@ enum { CHECK_WORD = 256 };
 
 /* What it says of itself. */
 struct symfile_facts {
+	enum packing packing;                            /* PACKING_UNKNOWN until enough bytes have come */
 	uint64_t text;                                   /* bytes, unpacked */
 	uint64_t functions, publics;                     /* of readable lines */
 	char code_id[CHECK_WORD], code_file[CHECK_WORD]; /* of INFO CODE_ID, cut to fit; empty: none */
@@ -27,8 +28,6 @@ void symfile_check_free(struct symfile_check *k); /* NULL is fine */
 enum err symfile_check_add(struct symfile_check *k, const uint8_t *data, size_t len, struct error *e);
 /* That was all. */
 enum err symfile_check_end(struct symfile_check *k, struct error *e);
-/* PACKING_UNKNOWN until enough bytes have come. */
-enum packing symfile_check_packing(const struct symfile_check *k);
 const struct symfile_facts *symfile_check_facts(const struct symfile_check *k);
 
 #endif

@@ -61,13 +61,6 @@ struct symfile_put *symfile_put_begin(
 	return NULL;
 }
 
-/* Writes what has been packed. */
-static enum err write_packed(struct symfile_put *p, struct error *e)
-{
-	struct iovec made = gzip_take(p->gzip, 0);
-	return store_put_write(p->put, made.iov_base, made.iov_len, e);
-}
-
 static enum err store_bytes(struct symfile_put *p, const uint8_t *data, size_t len, struct error *e)
 {
 	enum err err = ERR_OK;
@@ -75,7 +68,10 @@ static enum err store_bytes(struct symfile_put *p, const uint8_t *data, size_t l
 		return store_put_write(p->put, data, len, e);
 	while (!err && len > 0) {
 		size_t n = len < GZIP_PIECE ? len : GZIP_PIECE;
-		err = gzip_add(p->gzip, data, n) ? write_packed(p, e) : no_memory(e);
+		if (!gzip_add(p->gzip, data, n))
+			return no_memory(e);
+		struct iovec made = gzip_take(p->gzip, 0);
+		err = store_put_write(p->put, made.iov_base, made.iov_len, e);
 		data += n;
 		len -= n;
 	}
@@ -85,7 +81,7 @@ static enum err store_bytes(struct symfile_put *p, const uint8_t *data, size_t l
 /* The first bytes, until they tell how the file is packed. */
 static enum err store_head(struct symfile_put *p, const uint8_t *data, size_t len, struct error *e)
 {
-	enum packing packing = symfile_check_packing(p->check);
+	enum packing packing = symfile_check_facts(p->check)->packing;
 	if (packing == PACKING_UNKNOWN) {
 		memcpy(p->head + p->head_len, data, len);
 		p->head_len += len;
