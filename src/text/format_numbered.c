@@ -101,12 +101,6 @@ static bool read_android(struct text_reader *r, struct rest line)
 	return text_found(r, &f, module, text_build_id(line), TEXT_ID_BUILD);
 }
 
-/* A frame that already has a name and line, or is the sanitizer's own, needs no name. */
-static bool is_named(struct str middle)
-{
-	return middle.len && !find_word(middle.data, middle.data + middle.len, "<null>");
-}
-
 /* 0x7fff in ?? (), or in ?? () from /lib/libc.so.6; n/a (n/a + 0x0); (<unknown module>); Chromium's <unknown>, where
  * all are return addresses: no more than an address. After gdb's <signal handler called> it is where the signal came,
  * not a return address. */
@@ -199,7 +193,7 @@ static bool read_tsan(struct text_reader *r, struct rest line)
 	if (!text_last_group(line, &g) || g.spaced)
 		return false;
 	struct str middle = trimmed(between(line.at, g.open));
-	if (!middle.len || is_named(middle))
+	if (!find_word(middle.data, middle.data + middle.len, "<null>")) /* it has a name, or is the sanitizer's own */
 		return false;
 	f.offset = f.address = g.offset;
 	text_edit_one(r, &f, middle.data, middle.data + middle.len, TEXT_BLANK);

@@ -56,15 +56,6 @@ void text_maps_begin_process(struct text_maps *m)
 	m->process = ++m->processes;
 }
 
-/* The path without " (deleted)", which the kernel adds. */
-static struct str clean_path(struct str path)
-{
-	static const char deleted[] = " (deleted)";
-	if (path.len >= sizeof deleted && ends_with(path, deleted))
-		path.len -= sizeof deleted - 1;
-	return path;
-}
-
 /* A copy; most lines have the path of the line before. */
 static struct str keep_path(struct text_maps *m, struct str path)
 {
@@ -79,8 +70,10 @@ static struct str keep_path(struct text_maps *m, struct str path)
 
 bool text_maps_add(struct text_maps *m, const struct text_mapping *mapping)
 {
+	static const char deleted[] = " (deleted)"; /* which the kernel adds */
 	struct text_mapping add = *mapping;
-	add.path = clean_path(add.path);
+	if (ends_with(add.path, deleted))
+		add.path.len -= strlen(deleted);
 	add.process = add.process ? add.process : m->process;
 	if (!add.path.len || add.path.len > TEXT_NAME_MAX || *add.path.data == '[' || add.end <= add.start)
 		return true;

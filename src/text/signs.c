@@ -35,7 +35,6 @@ const char *text_scan_line_plain(const char *from, const char *end, unsigned *si
 }
 
 #ifdef __SSE2__
-
 static __m128i are(__m128i bytes, char c)
 {
 	return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c));
@@ -45,9 +44,12 @@ static unsigned any(__m128i found, unsigned sign)
 {
 	return _mm_movemask_epi8(found) ? sign : 0;
 }
+#endif
 
 const char *text_scan_line(const char *from, const char *end, unsigned *signs)
 {
+	unsigned head = 0;
+#ifdef __SSE2__
 	__m128i plus = _mm_setzero_si128(), brace = plus, quote = plus, paren = plus, hex = plus, build = plus;
 	int line_feeds = 0;
 	for (; end - from > 16 && !line_feeds; from += 16) {
@@ -61,18 +63,12 @@ const char *text_scan_line(const char *from, const char *end, unsigned *signs)
 		build = _mm_or_si128(build, _mm_and_si128(are(bytes, 'd'), are(next, '-')));
 		line_feeds = _mm_movemask_epi8(are(bytes, '\n'));
 	}
-	unsigned tail = 0;
-	from = line_feeds ? from - 16 + __builtin_ctz((unsigned)line_feeds) : text_scan_line_plain(from, end, &tail);
-	*signs = tail | any(plus, SIGN_PLUS) | any(brace, SIGN_BRACE) | any(quote, SIGN_QUOTE) |
-	         any(paren, SIGN_PAREN) | any(hex, SIGN_HEX) | any(build, SIGN_BUILD);
+	*signs = head = any(plus, SIGN_PLUS) | any(brace, SIGN_BRACE) | any(quote, SIGN_QUOTE) |
+	                any(paren, SIGN_PAREN) | any(hex, SIGN_HEX) | any(build, SIGN_BUILD);
+	if (line_feeds)
+		return from - 16 + __builtin_ctz((unsigned)line_feeds);
+#endif
+	from = text_scan_line_plain(from, end, signs);
+	*signs |= head;
 	return from;
 }
-
-#else
-
-const char *text_scan_line(const char *from, const char *end, unsigned *signs)
-{
-	return text_scan_line_plain(from, end, signs);
-}
-
-#endif

@@ -167,25 +167,18 @@ static void put_json_members(struct buffer *out, const char *function, const cha
 
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
 {
+	static const char *const forms[][3] = {[TEXT_AT] = {"", " at ", ""},
+	        [TEXT_IN] = {" in ", " ", " "},
+	        [TEXT_BLANK] = {"", " ", ""},
+	        [TEXT_PARENTHESES] = {" (", " at ", ")"}};
 	const struct text_call *function = &calls[count - 1];
-	unsigned escaped = style & (TEXT_STRING | TEXT_HTML);
-	switch (style & ~escaped) {
-	case TEXT_AT:
-		put_calls(out, calls, count, " at ", escaped);
-		break;
-	case TEXT_IN:
-		put_words(out, " in ");
-		put_calls(out, calls, count, " ", escaped);
-		put_words(out, " ");
-		break;
-	case TEXT_BLANK:
-		put_calls(out, calls, count, " ", escaped);
-		break;
-	case TEXT_PARENTHESES:
-		put_words(out, " (");
-		put_calls(out, calls, count, " at ", escaped);
-		put_words(out, ")");
-		break;
+	unsigned escaped = style & (TEXT_STRING | TEXT_HTML), form = style & ~escaped;
+	if (form < TEXT_FIELDS) {
+		put_words(out, forms[form][0]);
+		put_calls(out, calls, count, forms[form][1], escaped);
+		put_words(out, forms[form][2]);
+	}
+	switch (form) {
 	case TEXT_FIELDS:
 		put_field(out, function->function, escaped);
 		put_words(out, "|");
