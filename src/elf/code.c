@@ -62,18 +62,14 @@ struct elf_code *elf_code_new(const struct config *c, struct extractors *x, stru
 
 static enum err judge(const struct bucket_result *r, const struct elf_source_report *report, struct error *e)
 {
-	switch (r->outcome) {
-	case BUCKET_OK:
+	if (r->outcome == BUCKET_OK)
 		return ERR_OK;
-	case BUCKET_MISSING:
+	if (r->outcome == BUCKET_MISSING)
 		return error_set(e, ERR_MISSING, "%s", r->text);
-	case BUCKET_BROKEN:
-	case BUCKET_TOO_LARGE:
+	if (r->outcome == BUCKET_BROKEN || r->outcome == BUCKET_TOO_LARGE)
 		return error_set(e, ERR_CORRUPT, "%s", r->text);
-	default:
-		return error_set(e, report->error.code == ERR_NO_MEMORY ? ERR_NO_MEMORY : ERR_UNAVAILABLE,
-		        "a source cannot be read right now; try again");
-	}
+	return error_set(e, report->error.code == ERR_NO_MEMORY ? ERR_NO_MEMORY : ERR_UNAVAILABLE,
+	        "a source cannot be read right now; try again");
 }
 
 static enum err ask_sources(struct elf_code *code, struct bucket_client *client,

@@ -221,17 +221,12 @@ static enum err hand_over(struct extractors *x, struct reading *s, struct error 
 static enum err judge_death(const struct reading *s, uint8_t how, struct error *e)
 {
 	char text[32];
-	switch (how) {
-	case SIGXCPU:
+	if (how == SIGXCPU)
 		return died(s, "took too long", e);
-	case SIGXFSZ:
-		if (*s->doing)
-			return error_set(e, ERR_CORRUPT, "it grows too large while %s", s->doing);
-		/* fall through */
-	default:
-		snprintf(text, sizeof text, how < 128 ? "died of signal %d" : "ended with status %d", how & 127);
-		return died(s, text, e);
-	}
+	if (how == SIGXFSZ && *s->doing)
+		return error_set(e, ERR_CORRUPT, "it grows too large while %s", s->doing);
+	snprintf(text, sizeof text, how < 128 ? "died of signal %d" : "ended with status %d", how & 127);
+	return died(s, text, e);
 }
 
 /* The helper may have been told anything by the file, so its errors are checked like data. */
@@ -241,20 +236,15 @@ static enum err judge_end(struct reading *s, struct error *e)
 	enum err err = p->len > 0 ? (enum err)p->data[0] : ERR_CORRUPT;
 	const char *text = p->len > 1 ? (const char *)p->data + 1 : "its reader does not say why it failed";
 	s->ended = true;
-	switch (err) {
-	case ERR_OK:
-		if (!s->known)
-			return error_set(e, ERR_CORRUPT, "its reader sent nothing");
+	if (!err && !s->known)
+		return error_set(e, ERR_CORRUPT, "its reader sent nothing");
+	if (!err)
 		return s->job->limits.code || s->job->limits.segments ? ERR_OK : symbfile_reader_finish(s->reader, e);
-	case ERR_MISSING:
-		return error_set(e, err, "%.200s", text);
-	case ERR_UNAVAILABLE: /* its cage or thread; once it has seen the file, it has no such excuse */
-		return error_set(e, *s->doing ? ERR_CORRUPT : err, "%.200s", text);
-	case ERR_NO_MEMORY:
+	if (err == ERR_NO_MEMORY)
 		return died(s, "needed too much memory", e);
-	default:
-		return error_set(e, ERR_CORRUPT, "%.200s", text);
-	}
+	/* its cage or thread; once it has seen the file, it has no such excuse */
+	bool unavailable = err == ERR_UNAVAILABLE && !*s->doing;
+	return error_set(e, err == ERR_MISSING || unavailable ? err : ERR_CORRUPT, "%.200s", text);
 }
 
 static enum err check_id(struct reading *s, struct error *e)

@@ -270,16 +270,13 @@ static bool text_commit(void *arg, size_t n)
 
 static enum err judge(const struct bucket_result *r, struct error *e)
 {
-	switch (r->outcome) {
-	case BUCKET_OK:
+	if (r->outcome == BUCKET_OK)
 		return ERR_OK;
-	case BUCKET_MISSING:
+	if (r->outcome == BUCKET_MISSING)
 		return error_set(e, ERR_MISSING, "no such file of source code");
-	case BUCKET_TOO_LARGE:
+	if (r->outcome == BUCKET_TOO_LARGE)
 		return error_set(e, ERR_TOO_LARGE, "the file is larger than 4 MiB");
-	default:
-		return error_set(e, ERR_UNAVAILABLE, "the file cannot be fetched right now; try again");
-	}
+	return error_set(e, ERR_UNAVAILABLE, "the file cannot be fetched right now; try again");
 }
 
 static enum err fetch(

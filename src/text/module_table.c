@@ -79,13 +79,12 @@ struct str text_base_name(struct str path)
 
 bool text_debug_id(char out[34], struct str build_id)
 {
-	char digits[32];
 	if (build_id.len < 2 || build_id.len % 2 || !hex_only(build_id))
 		return false;
-	for (size_t i = 0; i < sizeof digits; i++)
-		digits[i] = i < build_id.len ? (char)toupper(build_id.data[i]) : '0';
-	for (size_t i = 0; i < GUID_BYTES; i++)
-		memcpy(out + 2 * i, digits + 2 * (size_t)guid_order[i], 2);
+	for (size_t i = 0; i < 2 * GUID_BYTES; i++) {
+		size_t from = 2U * guid_order[i / 2] + i % 2;
+		out[i] = from < build_id.len ? (char)toupper(build_id.data[from]) : '0';
+	}
 	memcpy(out + 32, "0", 2);
 	return true;
 }
