@@ -260,6 +260,7 @@ static void try_source(struct bucket_client *c, unsigned source, const char *pat
 		backend->fetch(own, path, &c->body, cancel, result);
 	result->wire_bytes = c->body.layers[0].bytes;
 	result->text_bytes = c->body.text;
+	result->begun = c->body.begun;
 	result->elapsed = clock_now() - started;
 }
 

@@ -26,7 +26,7 @@ struct bucket_body {
 	const char *problem; /* what was wrong, if anything */
 	const struct bucket_sink *sink;
 	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
-	bool begun;
+	bool begun;                        /* raw knows the head */
 	struct body_layer {
 		enum packing packing;
 		uint8_t head[PACKING_HEAD]; /* kept until the packing is known */

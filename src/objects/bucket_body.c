@@ -197,7 +197,7 @@ enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket
 	bool first = b->raw && b->raw->begin && !b->begun && b->outcome == BUCKET_OK;
 	if (first && !b->raw->begin(b->raw->arg, head))
 		stop_body(b, BUCKET_ABORTED, "stopped by the reader");
-	b->begun = true;
+	b->begun = b->begun || first;
 	return b->outcome;
 }
 

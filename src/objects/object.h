@@ -53,6 +53,7 @@ struct bucket_result {
 	int64_t elapsed;   /* nanoseconds */
 	bool length_known; /* Content-Length, the last chunk, the end of its gzip or zstd, or the file's size told where
 	                      the object ends */
+	bool begun;        /* a raw sink has the head */
 	char text[200];    /* about a failure, without secrets */
 };
 

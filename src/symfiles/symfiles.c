@@ -99,52 +99,32 @@ static struct bucket_client *take_place(struct symfiles *s, struct error *e)
 
 /* ---- one file ---- */
 
-/* Notices whether the reader has been given anything: then there is no second try. */
-struct watched {
-	const struct symfiles_reader *reader;
-	bool begun;
-};
-
-static bool watched_begin(void *arg, const struct bucket_head *head)
-{
-	struct watched *w = arg;
-	w->begun = true;
-	return w->reader->sink.begin(w->reader->sink.arg, head);
-}
-
-static bool watched_add(void *arg, const uint8_t *data, size_t len)
-{
-	const struct watched *w = arg;
-	return w->reader->sink.add(w->reader->sink.arg, data, len);
-}
-
+/* Once the reader has been given anything, there is no second try. */
 static void try_source(struct symfiles *s, struct bucket_client *c, unsigned source, struct bucket_object object,
-        struct watched *w, struct bucket_result *result)
+        const struct symfiles_reader *reader, struct bucket_result *result)
 {
-	struct bucket_raw_sink sink = {watched_begin, watched_add, w};
-	if (w->reader->url && (*w->reader->url = bucket_locate(c, source, object, w->reader->zstd, result)))
-		w->begun = true;
-	if (w->begun || (w->reader->url && result->outcome == BUCKET_MISSING))
+	if (reader->url && ((*reader->url = bucket_locate(c, source, object, reader->zstd, result)) ||
+	                           result->outcome == BUCKET_MISSING))
 		return;
-	bucket_fetch_raw(c, source, object, &sink, NULL, result);
-	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !w->begun; i++) {
+	bucket_fetch_raw(c, source, object, &reader->sink, NULL, result);
+	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !result->begun; i++) {
 		bucket_pause(i);
-		bucket_fetch_raw(c, source, object, &sink, NULL, result);
+		bucket_fetch_raw(c, source, object, &reader->sink, NULL, result);
 	}
 }
 
-static void ask_sources(struct symfiles *s, struct bucket_client *c, const struct symfile *file, struct watched *w,
-        struct bucket_result *result)
+static void ask_sources(struct symfiles *s, struct bucket_client *c, const struct symfile *file,
+        const struct symfiles_reader *reader, struct bucket_result *result)
 {
 	char upper[ID_MAX];
 	struct bucket_result failed = {.outcome = BUCKET_MISSING};
 	bool spelled = file->id.len <= ID_MAX && str_upper(upper, file->id);
 	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
 	for (unsigned i = 0; i < bucket_sources_count(s->sources); i++) {
-		try_source(s, c, i, (struct bucket_object){file->name, file->id}, w, result);
+		try_source(s, c, i, (struct bucket_object){file->name, file->id}, reader, result);
 		if (result->outcome == BUCKET_MISSING && spelled)
-			try_source(s, c, i, (struct bucket_object){file->name, {upper, file->id.len}}, w, result);
-		if (w->begun || result->outcome == BUCKET_OK)
+			try_source(s, c, i, (struct bucket_object){file->name, {upper, file->id.len}}, reader, result);
+		if (result->begun || result->outcome == BUCKET_OK)
 			return;
 		if (result->outcome != BUCKET_MISSING)
 			failed = *result;
@@ -156,11 +136,10 @@ static void ask_sources(struct symfiles *s, struct bucket_client *c, const struc
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e)
 {
-	struct watched w = {.reader = reader};
 	struct bucket_client *c = take_place(s, e);
 	if (!c)
 		return e->code;
-	ask_sources(s, c, file, &w, result);
+	ask_sources(s, c, file, reader, result);
 	leave_place(s, c);
 	return ERR_OK;
 }
