@@ -4,11 +4,10 @@
 #include "extract/dwarf_source.h"
 
 #include <elfutils/libdwelf.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "extract/elf_write.h"
 #include "extract/places.h"
 
 enum {
@@ -47,32 +46,30 @@ static bool open_if_it(struct section_file *s, const char *path, const struct al
 	return ok;
 }
 
-/* A relative name is relative to the file that has it. */
-static bool beside(struct section_file *s, const struct alternate_link *link, const char *path)
+/* A relative name is relative to the file that has it. Debian's are in DIR/.dwz, whatever DIR was when the link was
+ * made. A whole tree may also have moved. */
+static bool by_name(struct section_file *s, const struct alternate_link *link, const char *path, const char *debug_dir)
 {
 	char found[PATH_MAX], directory[PATH_MAX] = "";
-	if (link->name[0] != '/')
+	bool absolute = link->name[0] == '/';
+	const char *dwz = strstr(link->name, "/.dwz/");
+	if (!absolute)
 		place_directory(directory, path);
-	return snprintf(found, sizeof found, "%s%s", directory, link->name) < PATH_MAX && open_if_it(s, found, link);
+	const char *const forms[][3] = {{directory, "", link->name}, {debug_dir, "", dwz},
+	        {debug_dir, "/.dwz/", basename(link->name)}, {debug_dir, "", absolute ? link->name : NULL}};
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		const char *const *f = forms[i];
+		if (f[2] && snprintf(found, sizeof found, "%s%s%s", f[0], f[1], f[2]) < PATH_MAX &&
+		        open_if_it(s, found, link))
+			return true;
+	}
+	return false;
 }
 
 static bool by_build_id(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
 {
 	char found[PATH_MAX];
 	return place_by_build_id(found, debug_dir, link->id, link->id_len) && open_if_it(s, found, link);
-}
-
-/* Debian's are in DIR/.dwz, whatever DIR was when the link was made. A whole tree may also have moved. */
-static bool below(struct section_file *s, const struct alternate_link *link, const char *debug_dir)
-{
-	char found[PATH_MAX];
-	const char *dwz = strstr(link->name, "/.dwz/"), *base = basename(link->name);
-	if (dwz && snprintf(found, sizeof found, "%s%s", debug_dir, dwz) < PATH_MAX && open_if_it(s, found, link))
-		return true;
-	if (snprintf(found, sizeof found, "%s/.dwz/%s", debug_dir, base) < PATH_MAX && open_if_it(s, found, link))
-		return true;
-	return link->name[0] == '/' && snprintf(found, sizeof found, "%s%s", debug_dir, link->name) < PATH_MAX &&
-	       open_if_it(s, found, link);
 }
 
 static enum err open_alternate(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e)
@@ -82,8 +79,8 @@ static enum err open_alternate(struct dwarf_source *s, const char *path, const c
 	enum err err = section_file_elf(&s->main, &elf, e);
 	if (err)
 		return err;
-	if (read_link(elf, &link) && !beside(&s->alternate, &link, path) &&
-	        !by_build_id(&s->alternate, &link, debug_dir) && !below(&s->alternate, &link, debug_dir)) {
+	if (read_link(elf, &link) && !by_build_id(&s->alternate, &link, debug_dir) &&
+	        !by_name(&s->alternate, &link, path, debug_dir)) {
 		snprintf(s->missing, sizeof s->missing, "%s", link.name);
 		memcpy(s->missing_id, link.id, link.id_len);
 		s->missing_id_len = link.id_len;
@@ -140,35 +137,13 @@ static enum err open_dwarf(const struct section_file *s, Elf **elf, Dwarf **dwar
  * entries. */
 static enum err open_nothing(struct dwarf_handle *h, struct error *e)
 {
-	static const char names[] = "\0.shstrtab\0.debug_line";
-	struct {
-		Elf64_Ehdr header;
-		Elf64_Shdr sections[3];
-		char names[sizeof names];
-	} file = {{.e_ident = ELFMAG "\2\1\1",
-	                  .e_type = ET_EXEC,
-	                  .e_version = EV_CURRENT,
-	                  .e_ehsize = sizeof file.header,
-	                  .e_shentsize = sizeof *file.sections,
-	                  .e_shnum = 3,
-	                  .e_shstrndx = 1,
-	                  .e_shoff = offsetof(__typeof__(file), sections)},
-	        {{0},
-	                {.sh_name = 1,
-	                        .sh_type = SHT_STRTAB,
-	                        .sh_offset = offsetof(__typeof__(file), names),
-	                        .sh_size = sizeof names},
-	                {.sh_name = 11,
-	                        .sh_type = SHT_PROGBITS,
-	                        .sh_offset = offsetof(__typeof__(file), names),
-	                        .sh_size = 1}},
-	        {0}};
-	memcpy(file.names, names, sizeof names);
-	h->nothing = malloc(sizeof file);
-	if (!h->nothing)
+	const GElf_Ehdr like = {.e_ident = ELFMAG "\2\1\1"};
+	const struct elf_part part = {".debug_line", 0, 1};
+	buffer_init(&h->nothing, ELF_WRITE_MAX);
+	elf_write_headers(&h->nothing, &like, &part, 1);
+	if (h->nothing.failed)
 		return no_memory(e);
-	memcpy(h->nothing, &file, sizeof file);
-	h->alternate_elf = elf_memory(h->nothing, sizeof file);
+	h->alternate_elf = elf_memory((char *)h->nothing.data, h->nothing.len);
 	h->alternate = h->alternate_elf ? dwarf_begin_elf(h->alternate_elf, DWARF_C_READ, NULL) : NULL;
 	return h->alternate ? ERR_OK : error_set(e, ERR_INTERNAL, "an empty ELF file: %s", dwarf_errmsg(-1));
 }
@@ -194,7 +169,7 @@ void dwarf_handle_close(struct dwarf_handle *h)
 	dwarf_end(h->alternate);
 	elf_end(h->elf);
 	elf_end(h->alternate_elf);
-	free(h->nothing);
+	buffer_release(&h->nothing);
 	*h = (struct dwarf_handle){0};
 }
 

@@ -7,6 +7,7 @@
 #include <elfutils/libdw.h>
 #include <stdatomic.h>
 
+#include "base/buffer.h"
 #include "extract/ids.h"
 #include "extract/section_file.h"
 #include "extract/split.h"
@@ -27,7 +28,7 @@ struct dwarf_source {
 struct dwarf_handle {
 	Elf *elf, *alternate_elf;
 	Dwarf *dwarf, *alternate; /* dwarf NULL: it is not open */
-	char *nothing;            /* the alternate's bytes while there is none */
+	struct buffer nothing;    /* the alternate's bytes while there is none */
 };
 
 /* path: the file with the DWARF. Alternates are looked for beside it and below debug_dir, by name
