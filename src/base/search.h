@@ -45,7 +45,7 @@ static inline size_t search_up_to(const void *items, size_t count, size_t size, 
 	return search_before(count, search_is_up_to, &array, key);
 }
 
-/* For qsort: orders items by the uint64_t that they begin with. */
+/* For qsort and bsearch: orders items by the uint64_t that they begin with. */
 static inline int search_order(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

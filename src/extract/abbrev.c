@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "extract/die_address.h"
 #include "extract/elf_file.h"
 
 void abbrev_table_release(struct abbrev_table *t)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The address that an attribute of a debug entry gives. */
 #include <config.h>
 
-#include "extract/die_address.h"
-
 #include <dwarf.h>
+
+#include "extract/die_scan.h"
 
 /* The entry of .debug_addr whose number is at r. */
 static bool indexed(const struct die_unit *u, struct reader *r, Dwarf_Addr *address)

@@ -76,6 +76,11 @@ struct die_attrs {
 struct die_attrs die_attributes(const struct die_unit *u, const struct die *d);
 /* Fills a, by which libdw gives the value. False: no more. */
 bool die_attr_next(const struct die_unit *u, struct die_attrs *i, Dwarf_Attribute *a);
+/* LLVM's two forms of an address in .debug_addr plus an offset, which libdw does not know: a form of its own, and an
+ * expression. */
+enum { FORM_LLVM_ADDRX_OFFSET = 0x2001 };
+/* The address that an attribute gives, in whatever form. False: it is none. */
+bool die_address(const struct die_unit *u, Dwarf_Attribute *a, Dwarf_Addr *address);
 /* The entry for libdw. */
 Dwarf_Die die_handle(const struct die_unit *u, const uint8_t *at);
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "extract/die_address.h"
 #include "extract/die_ranges.h"
 
 /* Entries may share a list of ranges. To keep time and memory linear, a unit may have one piece for each of its

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lines of code that no entry of a unit describes. */
 #include <config.h>
-
-#include "extract/loose_lines.h"
 
 #include <stdlib.h>
 
 #include "base/array.h"
 #include "base/search.h"
+#include "extract/records.h"
 
 struct span {
 	uint64_t start, end;

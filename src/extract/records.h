@@ -36,6 +36,9 @@ enum err records_add_ranges(struct records *r, const struct segments *s, struct 
 /* Adds the return pads of a function, after its ranges. first is its first piece in the result. */
 enum err records_add_pads(struct records *r, const struct segments *s, size_t first, struct error *e);
 void records_release(struct records *r);
+/* Adds the rows of a unit's line table outside the pieces of its result: code that none of its entries describes, as
+ * assembler, thunks, folded functions. Symbol tables have the names of such code. */
+enum err loose_lines_collect(struct result *r, struct line_table *t, struct intern *strings, struct error *e);
 
 /* The name of a node, looked up once. */
 enum err records_name(struct records *r, uint32_t node, struct error *e);

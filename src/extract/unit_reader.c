@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "extract/loose_lines.h"
 
 enum { UNIT_MIN = 7 }; /* bytes of a header after its length */
 
