@@ -64,12 +64,6 @@ static bool arm_next(struct call_cursor *c, size_t *start, size_t *next)
 
 bool call_next(struct call_cursor *c, size_t *start, size_t *next)
 {
-	switch (c->machine) {
-	case EM_X86_64:
-		return x86_next(c, start, next);
-	case EM_AARCH64:
-		return arm_next(c, start, next);
-	default:
-		return false;
-	}
+	return c->machine == EM_X86_64 ? x86_next(c, start, next)
+	                               : c->machine == EM_AARCH64 && arm_next(c, start, next);
 }

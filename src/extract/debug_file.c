@@ -29,17 +29,14 @@ static struct wanted wanted_of(const struct elf_file *f)
 {
 	struct wanted w = {0};
 	const void *id;
-	GElf_Word crc;
 	ssize_t len = dwelf_elf_gnu_build_id(f->elf, &id);
 	if (len > 1 && len <= BUILD_ID_MAX) {
 		w.build_id = id;
 		w.build_id_len = (size_t)len;
 	}
-	w.link = dwelf_elf_gnu_debuglink(f->elf, &crc);
+	w.link = dwelf_elf_gnu_debuglink(f->elf, &w.link_crc);
 	if (w.link && (!*w.link || strchr(w.link, '/')))
 		w.link = NULL;
-	if (w.link)
-		w.link_crc = crc;
 	if (fstat(f->fd, &w.itself) != 0)
 		w.itself = (struct stat){0};
 	return w;

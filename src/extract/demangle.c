@@ -20,9 +20,8 @@ static bool is_suffix(struct str s)
 
 static size_t last_dot(struct str s, size_t len)
 {
-	while (len > 0 && s.data[len - 1] != '.')
-		len--;
-	return len > 0 ? len - 1 : 0;
+	const char *dot = memrchr(s.data, '.', len);
+	return dot ? (size_t)(dot - s.data) : 0;
 }
 
 static bool is_number(const char *s, size_t len)

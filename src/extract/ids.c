@@ -171,22 +171,12 @@ void segments_of_fd(struct load_segments *s, int fd)
 	elf_end(elf);
 }
 
-/* All of len bytes from an offset. */
 static enum err read_at(int fd, uint8_t *to, size_t len, off_t offset, struct error *e)
 {
-	while (len > 0) {
-		ssize_t n = pread(fd, to, len, offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
-		if (n == 0)
-			return error_set(e, ERR_IO, "the file became shorter while it was read");
-		to += n;
-		len -= (size_t)n;
-		offset += n;
-	}
-	return ERR_OK;
+	ssize_t n = pread(fd, to, len, offset);
+	if (n < 0)
+		return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
+	return (size_t)n == len ? ERR_OK : error_set(e, ERR_IO, "the file became shorter while it was read");
 }
 
 enum err file_id_of_fd(struct file_id *id, int fd, struct error *e)

@@ -41,9 +41,8 @@ struct symbols {
 	uint32_t bare_cap;
 	bool whole; /* the table has local symbols too */
 	const struct code_map *code;
-	struct coverage *coverage;
+	const struct symbols_wanted *wanted;
 	struct records records; /* of what is found */
-	bool pads, *others;
 	struct error *e;
 };
 
@@ -169,7 +168,7 @@ static enum err add_piece(struct symbols *s, uint64_t start, uint64_t end, const
 	struct segments segments = {.items = &all, .count = 1};
 	size_t first = s->records.out->piece_count;
 	if (!code_map_asked(s->code, start, end)) {
-		*s->others = true;
+		*s->wanted->others = true;
 		return ERR_OK;
 	}
 	node.name = names_of_symbol(s->records.names, str_from(symbol));
@@ -177,15 +176,15 @@ static enum err add_piece(struct symbols *s, uint64_t start, uint64_t end, const
 		return no_memory(s->e);
 	s->records.functions = &functions;
 	enum err err = records_add_ranges(&s->records, &segments, s->e);
-	return !err && s->pads ? records_add_pads(&s->records, &segments, first, s->e) : err;
+	return !err && s->wanted->pads ? records_add_pads(&s->records, &segments, first, s->e) : err;
 }
 
 /* What is still free of a stretch of one symbol. */
 static enum err add_stretch(struct symbols *s, uint64_t start, uint64_t end, const char *symbol)
 {
 	enum err err = ERR_OK;
-	while ((start = coverage_free(s->coverage, start, end)) < end && !err) {
-		uint64_t taken = coverage_take(s->coverage, start, end);
+	while ((start = coverage_free(s->wanted->coverage, start, end)) < end && !err) {
+		uint64_t taken = coverage_take(s->wanted->coverage, start, end);
 		err = add_piece(s, start, taken, symbol);
 		start = taken;
 	}
@@ -277,7 +276,7 @@ static enum err add_bare(struct symbols *s, const struct symbol *code, size_t ne
 	for (; next < s->bare_count && s->bare[next].start < end; next++)
 		if (label_ends(code, &s->bare[next]))
 			end = s->bare[next].start;
-	end = coverage_take(s->coverage, code->start, end);
+	end = coverage_take(s->wanted->coverage, code->start, end);
 	return end > code->start ? add_piece(s, code->start, end, code->name) : ERR_OK;
 }
 
@@ -321,7 +320,7 @@ enum err symbols_read(
         Elf *elf, const char *section, const struct symbols_wanted *w, struct result *out, struct error *e)
 {
 	const struct code_map *code = w->coverage->code;
-	struct symbols s = {.code = code, .coverage = w->coverage, .pads = w->pads, .others = w->others, .e = e};
+	struct symbols s = {.code = code, .wanted = w, .e = e};
 	s.records = (struct records){
 	        .code = code, .lines = w->lines, .names = w->names, .strings = w->names->strings, .out = out};
 	s.whole = strcmp(section, ".dynsym") != 0;
