@@ -36,15 +36,12 @@ static int open_path(const char *path)
 
 static int open_regular(const char *path, struct error *e)
 {
-	int fd = open_path(path);
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0) {
-		error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	} else if (!S_ISREG(st.st_mode)) {
-		error_set(e, ERR_IO, "%s: not a regular file", path);
-	} else {
+	int fd = open_path(path);
+	bool known = fd >= 0 && fstat(fd, &st) == 0;
+	if (known && S_ISREG(st.st_mode))
 		return fd;
-	}
+	error_set(e, ERR_IO, "%s: %s", path, known ? "not a regular file" : strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;

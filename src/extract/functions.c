@@ -16,7 +16,6 @@ enum { PIECES_MIN = 4096, ENTRY_BYTES_MAX = 17 };
 
 /* What an entry says about its code. Attributes that it lacks are cleared. */
 struct code_die {
-	uint32_t tag;
 	Dwarf_Attribute low, high, ranges, origin, call_file, call_line;
 };
 
@@ -37,14 +36,9 @@ struct collector {
 	bool no_memory;
 };
 
-static bool is_code(uint32_t tag)
-{
-	return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
-}
-
 static struct code_die read_die(const struct die_unit *u, const struct die *d)
 {
-	struct code_die c = {.tag = d->abbrev->tag};
+	struct code_die c = {0};
 	struct die_attrs i = die_attributes(u, d);
 	for (Dwarf_Attribute a, other; die_attr_next(u, &i, &a);) {
 		Dwarf_Attribute *kept = a.code == DW_AT_low_pc            ? &c.low
@@ -163,17 +157,12 @@ static uint32_t node_of(struct collector *c, const struct die *die)
 static void enter_entry(struct collector *c, const struct die *d)
 {
 	struct context *x = &c->context;
-	uint32_t inner = is_code(d->abbrev->tag) ? node_of(c, d) : x->node;
+	bool is_code = d->abbrev->tag == DW_TAG_subprogram || d->abbrev->tag == DW_TAG_inlined_subroutine;
+	uint32_t inner = is_code ? node_of(c, d) : x->node;
 	if (!d->abbrev->children || c->no_memory)
 		return;
 	c->no_memory = !array_append(&x->outer, &x->cap, &x->count, &x->node, sizeof x->node);
 	x->node = inner;
-}
-
-static void leave_context(struct context *x)
-{
-	if (x->count > 0)
-		x->node = x->outer[--x->count];
 }
 
 static enum err scan(struct collector *c, struct error *e)
@@ -183,8 +172,8 @@ static enum err scan(struct collector *c, struct error *e)
 	while (!(err = die_next(c->u, &d, e))) {
 		if (d.abbrev)
 			enter_entry(c, &d);
-		else
-			leave_context(&c->context);
+		else if (c->context.count > 0)
+			c->context.node = c->context.outer[--c->context.count];
 		if (c->no_memory)
 			return no_memory(e);
 	}

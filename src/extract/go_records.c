@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "extract/dwarf_bytes.h"
 
 enum { RESULT_BYTES = 1 << 20 }; /* when enough was read for one result */
 
@@ -38,7 +39,7 @@ void go_reader_close(struct go_reader *g)
 static bool find_name(struct go_reader *g, uint32_t offset, struct str *name)
 {
 	uint64_t key = (uint64_t)offset + 1, at = map64_get(&g->names, key);
-	*name = at > 0 ? intern_at(at) : intern_add(&g->strings, go_table_name(&g->table, offset));
+	*name = at > 0 ? intern_at(at) : intern_add(&g->strings, text_at(g->table.names, offset));
 	return at > 0 || (name->data && map64_put(&g->names, key, (uintptr_t)name->data));
 }
 
@@ -60,7 +61,7 @@ static bool find_file(struct go_reader *g, const struct go_function *f, int32_t 
 	if (*number > 0)
 		return true;
 	struct line_table *t = &g->lines;
-	struct str path = go_table_path(&g->table, offset);
+	struct str path = text_at(g->table.files, offset);
 	if (is_generated(path))
 		return true;
 	path = intern_add(&g->strings, path);

@@ -18,7 +18,6 @@ enum { MODULE_NAMES = 1, MODULE_FUNCTIONS = 16, MODULE_TEXT = 22, MODULE_CALLS_1
 
 struct header {
 	uint64_t functions, text, names, units, files, steps, pcln;
-	uint8_t pointer_size;
 };
 
 static struct str rest_from(struct str s, uint64_t offset)
@@ -49,7 +48,7 @@ static bool read_header(struct go_table *t, struct header *h)
 {
 	unsigned p = t->image.pointer_size;
 	struct reader r = reader_at(t->whole, 8);
-	*h = (struct header){.functions = read_fixed(&r, p, t->image.big), .pointer_size = (uint8_t)p};
+	*h = (struct header){.functions = read_fixed(&r, p, t->image.big)};
 	read_skip(&r, p); /* number of files */
 	if (t->version >= 18) {
 		h->text = image_pointer(&t->image, t->address + 8 + 2 * p);
@@ -319,11 +318,6 @@ bool go_table_call(const struct go_table *t, const struct go_function *f, uint32
 	return !r.bad && call->name < t->names.len;
 }
 
-struct str go_table_name(const struct go_table *t, uint32_t offset)
-{
-	return text_at(t->names, offset);
-}
-
 bool go_table_file(const struct go_table *t, uint32_t unit, int32_t file, uint32_t *offset)
 {
 	if (file < 0)
@@ -331,9 +325,4 @@ bool go_table_file(const struct go_table *t, uint32_t unit, int32_t file, uint32
 	struct reader r = reader_at(t->units, 4 * ((uint64_t)unit + (uint64_t)file));
 	*offset = (uint32_t)read_fixed(&r, 4, t->image.big);
 	return !r.bad && *offset < t->files.len;
-}
-
-struct str go_table_path(const struct go_table *t, uint32_t offset)
-{
-	return text_at(t->files, offset);
 }

@@ -67,10 +67,7 @@ struct go_steps go_steps_of(const struct go_table *t, const struct go_function *
 bool go_steps_next(struct go_steps *s, struct go_step *step);
 /* False: there is no such call. */
 bool go_table_call(const struct go_table *t, const struct go_function *f, uint32_t i, struct go_call *call);
-/* The text at offset; empty when there is none. */
-struct str go_table_name(const struct go_table *t, uint32_t offset);
-/* Where the name of a unit's file is; false: it has no such file. */
+/* Where the name of a unit's file is in files; false: it has no such file. */
 bool go_table_file(const struct go_table *t, uint32_t unit, int32_t file, uint32_t *offset);
-struct str go_table_path(const struct go_table *t, uint32_t offset);
 
 #endif

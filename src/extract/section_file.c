@@ -134,14 +134,6 @@ static enum err find_section(struct image *m, size_t i, struct error *e)
 	return name && name[1] == 'z' ? read_zdebug(s, name, e) : ERR_OK;
 }
 
-static enum err find_sections(struct image *m, struct error *e)
-{
-	enum err err = ERR_OK;
-	for (size_t i = 0; i < NAMES && !err; i++)
-		err = find_section(m, i, e);
-	return err;
-}
-
 /* Also for sections that are not needed: libdw would inflate every section that it knows, and write to its header in
  * the file. */
 static bool has_compressed(Elf *elf)
@@ -230,7 +222,9 @@ enum err section_file_open(struct section_file *s, const struct elf_file *f, str
 	gelf_getehdr(f->elf, &m.like);
 	m.wide = m.like.e_ident[EI_CLASS] == ELFCLASS64;
 	m.big = m.like.e_ident[EI_DATA] == ELFDATA2MSB;
-	enum err err = find_sections(&m, e);
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < NAMES && !err; i++)
+		err = find_section(&m, i, e);
 	if (err || !has_compressed(f->elf))
 		return err ? err : map(s, f->fd, e);
 	err = temp_file_open(&m.fd, e);

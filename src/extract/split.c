@@ -317,14 +317,12 @@ static enum err try_files(struct split_unit *u, struct split_source *s, const Dw
 	return err;
 }
 
-static void count(struct split_source *s, const Dwarf_Die *root, bool found)
+static void count_missing(struct split_source *s, const Dwarf_Die *root)
 {
 	Dwarf_Die copy = *root;
 	uint64_t at = dwarf_dieoffset(&copy);
 	pthread_mutex_lock(&s->lock);
-	s->found += found;
-	s->missing += !found;
-	if (!found && (s->missing == 1 || at < s->first_missing)) {
+	if (s->missing++ == 0 || at < s->first_missing) {
 		s->first_missing = at;
 		snprintf(s->first_name, sizeof s->first_name, "%s", text(root, DW_AT_dwo_name, DW_AT_GNU_dwo_name));
 	}
@@ -343,9 +341,10 @@ enum err split_unit_open(struct split_unit *u, struct split_source *s, const Dwa
 		err = try_files(u, s, skeleton, id, main, e);
 	if (known && err == ERR_MISSING)
 		err = try_fetched(u, s, skeleton, id, main, e);
-	count(s, skeleton, !err);
-	if (err)
+	if (err) {
+		count_missing(s, skeleton);
 		split_unit_close(u);
+	}
 	return err;
 }
 

@@ -45,8 +45,8 @@ struct split_source {
 	struct split_package other;
 	enum err fetch_err; /* why that is closed */
 	struct error fetch_error;
-	uint64_t found, missing; /* units */
-	uint64_t first_missing;  /* the offset of the first of these, and its file */
+	uint64_t missing;       /* units */
+	uint64_t first_missing; /* the offset of the first of these, and its file */
 	char first_name[256];
 };
 
