@@ -21,11 +21,20 @@ struct server_modules {
 void server_modules_release(struct server_modules *s);
 /* Modules are NAME/ID, an ID alone, or files. Files are asked for by FileID and, if the server does not know it, by
  * build id, for which addresses count from the start of the image. */
-enum err answer_server(const struct question *q, struct server_modules *modules, struct server *s, struct buffer *reply,
-        struct error *e);
+enum err answer_server(const struct question *q, struct server_modules *modules, struct server_connection *c,
+        struct buffer *reply, struct error *e);
 /* Complains once of each module that the server did not find, with the server's reason. told: a JSON object of the
  * caller's. *lacking: there was one. */
-enum err answer_missing(struct server *s, const struct buffer *reply, json_t *told, bool *lacking, struct error *e);
+enum err answer_missing(
+        struct server_connection *c, const struct buffer *reply, json_t *told, bool *lacking, struct error *e);
+
+/* Asks /symbolicate/v5; debug: also for what only the header Debug brings. Errors are those of connection_send. */
+enum err answer_send(
+        struct server_connection *c, bool debug, const struct buffer *body, struct buffer *reply, struct error *e);
+/* Appends a module to the memory map of a request: ["name","id"]. */
+void answer_put_module(struct buffer *out, bool first, struct str name, struct str id);
+/* A reply, which the caller releases; NULL: it is no JSON. *result: what it says of the only question in it. */
+json_t *answer_parse(const struct buffer *reply, const json_t **result);
 
 /* What an address is, with all strings; m may be NULL. ERR_CORRUPT, ERR_NO_MEMORY. */
 enum err answer_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a);

@@ -114,8 +114,8 @@ static bool found_all(const json_t *result)
 enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e)
 {
 	struct arena arena;
-	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
-	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
+	const json_t *result;
+	json_t *root = answer_parse(reply, &result);
 	const json_t *stacks = json_object_get(result, "stacks");
 	bool all = found_all(result);
 	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "the reply has no stacks");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers a question by a server. */
+/* Questions to a server. */
 #include <config.h>
 
 #include <errno.h>
@@ -17,8 +17,34 @@
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
 
-#define JSON_HEADER "Content-Type: application/json\n"
-#define DEBUG_HEADERS JSON_HEADER "Debug: true\n"
+/* ---- requests ---- */
+
+enum err answer_send(
+        struct server_connection *c, bool debug, const struct buffer *body, struct buffer *reply, struct error *e)
+{
+	reply->max = SERVER_REPLY_MAX;
+	struct server_request request = {.path = "/symbolicate/v5",
+	        .headers = debug ? "Content-Type: application/json\nDebug: 1\n" : "Content-Type: application/json\n",
+	        .data = body->data,
+	        .len = body->len};
+	return connection_send(c, &request, reply, e);
+}
+
+void answer_put_module(struct buffer *out, bool first, struct str name, struct str id)
+{
+	buffer_printf(out, "%s[", first ? "" : ",");
+	buffer_append_json(out, name);
+	buffer_append(out, ",", 1);
+	buffer_append_json(out, id);
+	buffer_append(out, "]", 1);
+}
+
+json_t *answer_parse(const struct buffer *reply, const json_t **result)
+{
+	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
+	*result = json_array_get(json_object_get(root, "results"), 0);
+	return root;
+}
 
 /* ---- modules ---- */
 
@@ -134,13 +160,8 @@ static enum err write_request(
 {
 	size_t i = 0;
 	buffer_printf(out, "{\"memoryMap\":[");
-	for (size_t m = 0; m < q->module_count; m++) {
-		buffer_printf(out, "%s[", m ? "," : "");
-		buffer_append_json(out, str_from(modules->items[m].name));
-		buffer_append(out, ",", 1);
-		buffer_append_json(out, str_from(modules->items[m].id));
-		buffer_append(out, "]", 1);
-	}
+	for (size_t m = 0; m < q->module_count; m++)
+		answer_put_module(out, !m, str_from(modules->items[m].name), str_from(modules->items[m].id));
 	buffer_printf(out, "],\"stacks\":[");
 	for (size_t stack = 0; stack < q->stack_count; stack++) {
 		size_t first = i;
@@ -154,18 +175,6 @@ static enum err write_request(
 	}
 	buffer_printf(out, "]}");
 	return out->failed ? no_memory(e) : ERR_OK;
-}
-
-static enum err send_v5(
-        struct server *s, const char *headers, const struct buffer *body, struct buffer *reply, struct error *e)
-{
-	struct server_connection *c = connection_new(s);
-	reply->max = SERVER_REPLY_MAX;
-	struct server_request request = {
-	        .path = "/symbolicate/v5", .headers = headers, .data = body->data, .len = body->len};
-	enum err err = c ? connection_send(c, &request, reply, e) : no_memory(e);
-	connection_free(c);
-	return err;
 }
 
 /* ---- the reply ---- */
@@ -193,8 +202,8 @@ static enum err try_build_id(struct server_module *m, struct error *e)
 /* Files whose FileID the server does not know are asked for by build id next. *again: there are such files. */
 static enum err decide(struct server_modules *modules, const struct buffer *reply, bool *again, struct error *e)
 {
-	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
-	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
+	const json_t *result;
+	json_t *root = answer_parse(reply, &result);
 	const json_t *found = json_object_get(result, "found_modules");
 	char key[NAME_MAX + FILE_ID_HEX + 2];
 	enum err err = ERR_OK;
@@ -215,8 +224,8 @@ static enum err decide(struct server_modules *modules, const struct buffer *repl
 	return err;
 }
 
-enum err answer_server(const struct question *q, struct server_modules *modules, struct server *s, struct buffer *reply,
-        struct error *e)
+enum err answer_server(const struct question *q, struct server_modules *modules, struct server_connection *c,
+        struct buffer *reply, struct error *e)
 {
 	struct buffer body;
 	bool again = true;
@@ -228,7 +237,7 @@ enum err answer_server(const struct question *q, struct server_modules *modules,
 		buffer_reset(reply);
 		err = write_request(&body, q, modules, e);
 		if (!err)
-			err = send_v5(s, q->reasons ? DEBUG_HEADERS : JSON_HEADER, &body, reply, e);
+			err = answer_send(c, q->reasons, &body, reply, e);
 		if (!err && has_untried(modules))
 			err = decide(modules, reply, &again, e);
 	}
@@ -252,11 +261,7 @@ static size_t write_why(struct buffer *out, const json_t *found, json_t *told)
 		if (!json_is_false(value) || json_object_get(told, key) || !slash)
 			continue;
 		json_object_set_new(told, key, json_true());
-		buffer_printf(out, "%s[", count++ ? "," : "");
-		buffer_append_json(out, (struct str){key, (size_t)(slash - key)});
-		buffer_append(out, ",", 1);
-		buffer_append_json(out, str_from(slash + 1));
-		buffer_append(out, "]", 1);
+		answer_put_module(out, !count++, (struct str){key, (size_t)(slash - key)}, str_from(slash + 1));
 	}
 	buffer_printf(out, "],\"stacks\":[[");
 	for (size_t i = 0; i < count; i++)
@@ -278,19 +283,19 @@ static void complain_of(const json_t *found, const json_t *reasons)
 	}
 }
 
-enum err answer_missing(struct server *s, const struct buffer *reply, json_t *told, bool *lacking, struct error *e)
+enum err answer_missing(
+        struct server_connection *c, const struct buffer *reply, json_t *told, bool *lacking, struct error *e)
 {
 	struct buffer body, why;
 	enum err err = ERR_OK;
-	json_t *root = json_loadb((const char *)reply->data, reply->len, JSON_ALLOW_NUL, NULL);
+	const json_t *result;
+	json_t *root = answer_parse(reply, &result);
 	buffer_init(&body, SERVER_REPLY_MAX);
 	buffer_init(&why, SERVER_REPLY_MAX);
-	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
 	if (write_why(&body, json_object_get(result, "found_modules"), told)) {
 		*lacking = true;
-		err = send_v5(s, DEBUG_HEADERS, &body, &why, e);
-		json_t *reasons = err ? NULL : json_loadb((const char *)why.data, why.len, JSON_ALLOW_NUL, NULL);
-		result = json_array_get(json_object_get(reasons, "results"), 0);
+		err = answer_send(c, true, &body, &why, e);
+		json_t *reasons = answer_parse(&why, &result);
 		complain_of(json_object_get(result, "found_modules"),
 		        json_object_get(json_object_get(json_object_get(reasons, "debug"), "unnamed"), "modules"));
 		json_decref(reasons);

@@ -4,7 +4,6 @@
 #include "symbtool/debug_dir.h"
 
 #include <fts.h>
-#include <gelf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -22,9 +22,9 @@ void executables_release(struct executables *x)
 	*x = (struct executables){0};
 }
 
-static bool is_sym(const struct executables *x, const char *path)
+static bool is_sym(const char *path)
 {
-	return x->with_syms && push_sym_kind_of(path) != PUSH_SYM_NONE;
+	return push_sym_kind_of(path) != PUSH_SYM_NONE;
 }
 
 static enum err add_executable(
@@ -35,7 +35,7 @@ static enum err add_executable(
 	char *copy = strdup(path);
 	if (!copy)
 		return no_memory(e);
-	x->items[x->count++] = (struct executable){copy, is_sym(x, path), found, st->st_dev, st->st_ino};
+	x->items[x->count++] = (struct executable){copy, is_sym(path), found, st->st_dev, st->st_ino};
 	return ERR_OK;
 }
 
@@ -77,7 +77,7 @@ static enum err take_entry(struct executables *x, const FTSENT *entry, struct er
 	if (entry->fts_info == FTS_D || entry->fts_info == FTS_DP)
 		return ERR_OK;
 	if (entry->fts_info != FTS_F || is_known(x, entry->fts_statp) ||
-	        (!is_sym(x, entry->fts_path) && !is_executable(entry->fts_path))) {
+	        (!is_sym(entry->fts_path) && !is_executable(entry->fts_path))) {
 		x->others++;
 		return ERR_OK;
 	}

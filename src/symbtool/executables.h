@@ -21,8 +21,7 @@ struct executables {
 	struct executable *items;
 	size_t count;
 	uint32_t cap;
-	bool with_syms; /* set by the caller: symbol files count too */
-	size_t others;  /* files below directories that are not executables, or are debug files */
+	size_t others; /* files below directories that are not executables, or are debug files */
 };
 
 void executables_release(struct executables *x);

@@ -143,7 +143,7 @@ static void print_guess(const struct guess *guess)
 static const char *why_not_there(const char *program)
 {
 	struct local_place *place = local_place_read(program);
-	bool fixed = place && local_place_is_fixed(place);
+	bool fixed = place && place->fixed;
 	free(place);
 	return fixed ? "none of these addresses is in its code, or their lines name another file"
 	             : "position-independent: only a memory map says where it was loaded";

@@ -150,7 +150,7 @@ static bool module_init(struct filter_names *n, struct module *out, const struct
 	}
 	if (why == LOCAL_FOUND && (out->ids[ids] = file_id_text(path)))
 		ids++;
-	struct str id = m->id.len || !out->place ? m->id : str_from(local_place_debug_id(out->place));
+	struct str id = m->id.len || !out->place ? m->id : str_from(out->place->debug_id);
 	if (id.len && !(out->ids[ids++] = copy_of(id)))
 		return false;
 	if (!ids) {
@@ -296,11 +296,7 @@ static enum err write_request(
 			if (!is_asked(n, &all->items[i], id) || all->number[all->items[i].module * IDS + (int)id] >= 0)
 				continue;
 			struct str name = text_reader_module(all->reader, (uint32_t)all->items[i].module)->name;
-			buffer_printf(out, "%s[", numbers ? "," : "");
-			buffer_append_json(out, name);
-			buffer_append(out, ",", 1);
-			buffer_append_json(out, str_from(n->modules[all->items[i].module].ids[id]));
-			buffer_append(out, "]", 1);
+			answer_put_module(out, !numbers, name, str_from(n->modules[all->items[i].module].ids[id]));
 			all->number[all->items[i].module * IDS + (int)id] = numbers++;
 		}
 	buffer_printf(out, "],\"stacks\":[");
@@ -428,9 +424,9 @@ static void decide(struct filter_names *n, struct questions *all, const json_t *
 	}
 }
 
-static enum err read_reply(struct filter_names *n, struct questions *all, const json_t *root, struct error *e)
+static enum err read_reply(
+        struct filter_names *n, struct questions *all, const json_t *root, const json_t *result, struct error *e)
 {
-	const json_t *result = json_array_get(json_object_get(root, "results"), 0);
 	const json_t *stacks = json_object_get(result, "stacks");
 	size_t at[IDS] = {0};
 	/* the stacks of a question were set before the modules were decided */
@@ -462,15 +458,12 @@ static enum err ask_once(struct filter_names *n, struct questions *all, struct e
 	buffer_init(&body, SERVER_REPLY_MAX);
 	buffer_init(&reply, SERVER_REPLY_MAX);
 	enum err err = write_request(n, all, &body, e);
-	struct server_request request = {.path = "/symbolicate/v5",
-	        .headers = "Content-Type: application/json\nDebug: 1\n",
-	        .data = body.data,
-	        .len = body.len};
 	if (!err)
-		err = connection_send(n->connection, &request, &reply, e);
+		err = answer_send(n->connection, true, &body, &reply, e);
 	if (!err) {
-		json_t *root = json_loadb((const char *)reply.data, reply.len, JSON_ALLOW_NUL, NULL);
-		err = read_reply(n, all, root, e);
+		const json_t *result;
+		json_t *root = answer_parse(&reply, &result);
+		err = read_reply(n, all, root, result, e);
 		json_decref(root);
 	}
 	buffer_release(&body);
@@ -527,7 +520,7 @@ static void drop_guesses(struct filter_names *n, const struct frame_batch *b)
 				continue;
 			if (m->file.count && !file_map_address(&m->file, f->address, &address))
 				*names = (struct frame_names){.why = REASON_NOT_LOADED};
-			if (m->place ? local_place_knows_file(m->place) : m->file.count > 0)
+			if (m->place ? m->place->file.count : m->file.count)
 				continue;
 			if (confirmed)
 				*names = (struct frame_names){.why = REASON_NO_SEGMENTS};

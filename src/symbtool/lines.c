@@ -11,11 +11,6 @@
 
 enum { BLOCK = 64 << 10 };
 
-void lines_init(struct line_input *l, int fd)
-{
-	*l = (struct line_input){.fd = fd};
-}
-
 void lines_release(struct line_input *l)
 {
 	free(l->text);
@@ -52,9 +47,9 @@ static enum err read_more(struct line_input *l, struct error *e)
 	enum err err = make_room(l, e);
 	if (err)
 		return err;
-	ssize_t n = read(l->fd, l->text + l->len, l->cap - l->len - 1);
+	ssize_t n = read(STDIN_FILENO, l->text + l->len, l->cap - l->len - 1);
 	if (n < 0 && errno == EAGAIN)
-		poll(&(struct pollfd){.fd = l->fd, .events = POLLIN}, 1, -1);
+		poll(&(struct pollfd){.fd = STDIN_FILENO, .events = POLLIN}, 1, -1);
 	else if (n < 0 && errno != EINTR)
 		return error_set(e, ERR_IO, "standard input: %s", strerror(errno));
 	l->ended = n == 0;
@@ -84,5 +79,5 @@ enum err lines_next(struct line_input *l, char **line, struct error *e)
 
 bool lines_wait(const struct line_input *l)
 {
-	return !line_end(l) && !l->ended && poll(&(struct pollfd){.fd = l->fd, .events = POLLIN}, 1, 0) != 1;
+	return !line_end(l) && !l->ended && poll(&(struct pollfd){.fd = STDIN_FILENO, .events = POLLIN}, 1, 0) != 1;
 }

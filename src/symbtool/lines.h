@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a file descriptor line by line, as data arrives. */
+/* Reads standard input line by line, as data arrives. */
 #ifndef SYMBTOOL_LINES_H
 #define SYMBTOOL_LINES_H
 
@@ -11,15 +11,14 @@
 
 enum { LINES_MAX = 64 << 20 }; /* bytes of a line */
 
+/* Zeroed at first. */
 struct line_input {
-	int fd;
 	char *text;
 	size_t len, cap, at; /* bytes held; at: bytes already returned */
 	uint64_t number;     /* of the last line, from 1 */
 	bool ended;
 };
 
-void lines_init(struct line_input *l, int fd);
 void lines_release(struct line_input *l);
 /* The next line without its end, NUL-terminated, valid until the next call; NULL at the end of the input. ERR_IO,
  * ERR_NO_MEMORY, ERR_TOO_LARGE. */

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 
 #include "extract/elf_file.h"
-#include "extract/ids.h"
 #include "symbtool/cli.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/local_map.h"
@@ -19,25 +18,8 @@
 
 enum {
 	FILES_KEPT = 32,
-	SEGMENTS_MAX = 32,
 	MAPPING_ALIGNMENT = 4096, /* of segments in memory */
 	COMPLAINTS_MAX = 20,      /* about files, in all */
-};
-
-/* A segment with code, in memory. */
-struct code_segment {
-	uint64_t address, size;
-};
-
-struct local_place {
-	struct load_segments file;
-	struct code_segment segments[SEGMENTS_MAX];
-	size_t segment_count;
-	uint64_t image_base;
-	uint64_t code; /* the address of .text */
-	uint64_t exec; /* if there is a segment: where the mapping of the first segment with code begins */
-	bool fixed;    /* it is loaded where it was linked */
-	char debug_id[DEBUG_ID_LEN + 1];
 };
 
 struct local_file {
@@ -203,7 +185,7 @@ struct local_place *local_place_read(const char *path)
 	GElf_Ehdr header;
 	place->fixed = gelf_getehdr(elf.elf, &header) && header.e_type == ET_EXEC;
 	elf_getphdrnum(elf.elf, &count);
-	for (size_t i = 0; i < count && place->segment_count < SEGMENTS_MAX; i++) {
+	for (size_t i = 0; i < count && place->segment_count < LOCAL_SEGMENTS_MAX; i++) {
 		GElf_Phdr p;
 		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD || !(p.p_flags & PF_X))
 			continue;
@@ -214,11 +196,6 @@ struct local_place *local_place_read(const char *path)
 	segments_read(&place->file, elf.elf);
 	elf_file_close(&elf);
 	return place;
-}
-
-const char *local_place_debug_id(const struct local_place *place)
-{
-	return place->debug_id;
 }
 
 static bool has_code_at(const struct local_place *place, uint64_t address)
@@ -241,16 +218,6 @@ static bool address_in_file(const struct local_place *place, uint64_t offset, ui
 		return true;
 	}
 	return false;
-}
-
-bool local_place_is_fixed(const struct local_place *place)
-{
-	return place->fixed;
-}
-
-bool local_place_knows_file(const struct local_place *place)
-{
-	return place->file.count > 0;
 }
 
 bool local_place_knows(const struct local_place *place, uint64_t address, enum text_base base)

@@ -5,6 +5,7 @@
 
 #include "base/reason.h"
 #include "extract/extract.h"
+#include "extract/ids.h"
 #include "map/offmap.h"
 #include "text/reader.h"
 
@@ -29,21 +30,28 @@ enum local_why local_symbols_find(const struct local_symbols *s, const struct te
  */
 const struct offmap *local_symbols_open(struct local_symbols *s, const char *path, enum reason *why);
 
+enum { LOCAL_SEGMENTS_MAX = 32 };
+
 /* Where a file's code is, in the file and in memory. */
-struct local_place;
+struct local_place {
+	struct load_segments
+	        file;         /* if there are any, an offset in it (TEXT_FILE) leads to an address; else it is one */
+	struct code_segment { /* in memory */
+		uint64_t address, size;
+	} segments[LOCAL_SEGMENTS_MAX];
+	size_t segment_count;
+	uint64_t image_base;
+	uint64_t code; /* the address of .text */
+	uint64_t exec; /* if there is a segment: where the mapping of the first segment with code begins */
+	bool fixed;    /* it is loaded where it was linked */
+	char debug_id[DEBUG_ID_LEN + 1]; /* that Breakpad's tools give the file; empty: none */
+};
 /* NULL if out of memory. For files that are not ELF it leaves addresses as they are. The caller frees it. */
 struct local_place *local_place_read(const char *path);
 /* Whether the file says where this base is; for TEXT_FIXED, that it has code at this address. */
 bool local_place_knows(const struct local_place *p, uint64_t address, enum text_base base);
-/* Whether the file says where it is loaded, so that an offset in it (TEXT_FILE) leads to an address. If not, the offset
- * is taken as the address. */
-bool local_place_knows_file(const struct local_place *p);
-/* Whether it is loaded where it was linked. */
-bool local_place_is_fixed(const struct local_place *p);
 /* The file's own address for an address in the text. */
 uint64_t local_place_address(const struct local_place *p, uint64_t address, enum text_base base);
-/* The debug id that Breakpad's tools give the file; empty: none. */
-const char *local_place_debug_id(const struct local_place *p);
 /* Call between batches: if more than a few files are open, closes those that were not used since the last call. */
 void local_symbols_settle(struct local_symbols *s);
 

@@ -164,16 +164,12 @@ static void free_headers(struct curl_slist *list, const char *secret)
 static char *full_url(const struct server_connection *c)
 {
 	size_t len = strlen(c->server->url);
-	static const char *const tails[] = {"/symbolicate/v5", "/symbolicate/v4"};
+	static const char *const tails[] = {"/", "/symbolicate/v5", "/symbolicate/v4", "/"};
 	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
 		size_t n = strlen(tails[i]);
-		while (len > 0 && c->server->url[len - 1] == '/')
-			len--;
-		if (len > n && memcmp(c->server->url + len - n, tails[i], n) == 0)
+		while (len > n && memcmp(c->server->url + len - n, tails[i], n) == 0)
 			len -= n;
 	}
-	while (len > 0 && c->server->url[len - 1] == '/')
-		len--;
 	return text_printf("%.*s%s", (int)len, c->server->url, c->request->path);
 }
 

@@ -284,14 +284,14 @@ static void send_all(struct upload *u, unsigned parallel)
 		send_in_parallel(send_parts, u, all - others < parallel ? all - others : parallel);
 }
 
-static enum err find_jobs(struct upload *u, bool force, uint64_t *bytes, struct error *e)
+static enum err find_jobs(struct upload *u, uint64_t *bytes, struct error *e)
 {
 	size_t all = u->cut->kinds[SYMBFILE_RANGES].count + u->cut->kinds[SYMBFILE_RETURNPADS].count;
 	bool *there = calloc(all, sizeof *there);
 	struct server_connection *c = connection_new(u->server);
 	u->jobs = calloc(all, sizeof *u->jobs);
 	enum err err = there && c && u->jobs ? ERR_OK : no_memory(e);
-	if (!err && !force)
+	if (!err && !u->force)
 		err = ask_what_is_there(c, u->cut, there, e);
 	if (!err)
 		*bytes = list_jobs(u, there);
@@ -307,7 +307,7 @@ enum err upload_cut(struct server *s, const struct cut *c, const struct upload_o
 	uint64_t bytes = 0;
 	*counts = (struct upload_counts){0};
 	atomic_store(&s->cancel, false);
-	enum err err = find_jobs(&u, o->force, &bytes, e);
+	enum err err = find_jobs(&u, &bytes, e);
 	if (!err && u.count) {
 		pthread_mutex_init(&u.lock, NULL);
 		progress_begin(&u.progress, o->label, "bytes", bytes);

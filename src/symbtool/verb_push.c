@@ -256,7 +256,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 
 static int run_push(const struct verb *v, int argc, char **argv)
 {
-	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 2, .retry_time = 300, .files.with_syms = true};
+	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 2, .retry_time = 300};
 	pthread_mutex_init(&p.lock, NULL);
 	int code = run_with(v, &p, argc, argv);
 	pthread_mutex_destroy(&p.lock);

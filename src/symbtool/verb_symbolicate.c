@@ -58,6 +58,7 @@ enum {
 struct symbolicate {
 	struct question q;
 	struct server server;
+	struct server_connection *connection; /* NULL: from files */
 	struct extract_options extract;
 	struct option_list modules;
 	const char *executable; /* -e */
@@ -156,7 +157,7 @@ static enum err answer(struct symbolicate *s, struct error *e)
 {
 	buffer_reset(&s->reply);
 	if (s->server.url)
-		return answer_server(&s->q, &s->server_modules, &s->server, &s->reply, e);
+		return answer_server(&s->q, &s->server_modules, s->connection, &s->reply, e);
 	enum err err = read_files(s, e);
 	return err ? err : answer_local(&s->q, s->maps, &s->reply, e);
 }
@@ -177,8 +178,9 @@ static enum err print_from_files(struct symbolicate *s, struct error *e)
 /* The frames of the reply, of all stacks. The caller releases it; NULL if out of memory. */
 static json_t *frames_of(const struct symbolicate *s)
 {
-	json_t *root = json_loadb((const char *)s->reply.data, s->reply.len, JSON_ALLOW_NUL, NULL), *out = json_array();
-	const json_t *stacks = json_object_get(json_array_get(json_object_get(root, "results"), 0), "stacks");
+	const json_t *result;
+	json_t *root = answer_parse(&s->reply, &result), *out = json_array();
+	const json_t *stacks = json_object_get(result, "stacks");
 	for (size_t i = 0; i < json_array_size(stacks); i++)
 		json_array_extend(out, json_array_get(stacks, i));
 	json_decref(root);
@@ -236,7 +238,7 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
 	err = s->server.url || s->json || decimal ? print_answer(s, e) : print_from_files(s, e);
 	flush_output();
 	if (!err && s->server.url)
-		err = answer_missing(&s->server, &s->reply, s->told, &s->lacking, e);
+		err = answer_missing(s->connection, &s->reply, s->told, &s->lacking, e);
 	if (!err && decimal)
 		err = warn_of_decimal(s, e);
 	question_reset(&s->q);
@@ -248,11 +250,10 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
  * for more; as JSON, each reply has as much as a server accepts. */
 static enum err read_stacks(struct symbolicate *s, struct error *e)
 {
-	struct line_input lines;
+	struct line_input lines = {0};
 	char *line = NULL;
 	enum err err = question_end_stack(&s->q, e);
 	size_t most = s->json ? QUESTION_FRAMES / 2 : BATCH;
-	lines_init(&lines, STDIN_FILENO);
 	while (!err && !(err = lines_next(&lines, &line, e)) && line) {
 		char place[64];
 		err = question_line(&s->q, line, e);
@@ -380,6 +381,8 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 		return no_memory(e);
 	if (s->server.url)
 		err = server_check(&s->server, e);
+	if (!err && s->server.url && !(s->connection = connection_new(&s->server)))
+		err = no_memory(e);
 	if (!err)
 		err = read_operands(s, operands, e);
 	if (!err && s->extract.debug_file && s->q.module_count > 1)
@@ -403,6 +406,7 @@ static void release_all(struct symbolicate *s)
 	free(s->maps);
 	free(s->reads);
 	server_modules_release(&s->server_modules);
+	connection_free(s->connection);
 	buffer_release(&s->reply);
 	question_release(&s->q);
 	json_decref(s->told);
