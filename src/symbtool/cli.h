@@ -11,12 +11,15 @@
 
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* A row of the table in main.c. run gets the arguments after the verb, and returns an exit code. */
+/* A row of the table in main.c, in a file of its own. run gets the arguments after the verb, and returns an exit code.
+ */
 struct verb {
 	const char *name, *summary;
 	const char *usage; /* what --help prints before the options */
 	int (*run)(const struct verb *v, int argc, char **argv);
 };
+extern const struct verb verb_push, verb_extract, verb_dump, verb_file_id, verb_check, verb_symbolicate, verb_list,
+        verb_remove;
 
 enum option_kind {
 	OPTION_FLAG,   /* value: bool */

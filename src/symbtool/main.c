@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 
 static const struct verb *const verbs[] = {
         &verb_push, &verb_extract, &verb_symbolicate, &verb_dump, &verb_check, &verb_file_id, &verb_list, &verb_remove};

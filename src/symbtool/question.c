@@ -154,12 +154,11 @@ enum err question_line(struct question *q, char *line, struct error *e)
 	return err ? err : question_end_stack(q, e);
 }
 
-size_t question_read_as_hex(
-        struct question *q, bool (*wanted)(const void *arg, size_t frame), const void *arg, size_t max)
+size_t question_read_as_hex(struct question *q, const json_t *frames, size_t max)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < q->count && kept < max; i++)
-		if (q->frames[i].as_hex && wanted(arg, i)) {
+		if (q->frames[i].as_hex && !json_object_get(json_array_get(frames, i), "function")) {
 			q->frames[kept] = q->frames[i];
 			q->frames[kept].address = q->frames[i].as_hex;
 			q->frames[kept++].as_hex = 0;

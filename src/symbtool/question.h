@@ -48,9 +48,9 @@ enum err question_end_stack(struct question *q, struct error *e);
 /* Adds a stack, whose frames are separated by blanks. The first word may be the module of those that follow, behind
  * CODE and within quotes, as llvm-symbolizer has it. A line with a malformed frame adds nothing. */
 enum err question_line(struct question *q, char *line, struct error *e);
-/* Keeps only the frames whose digits may have been meant as hex, at most max, read so. Returns how many. */
-size_t question_read_as_hex(
-        struct question *q, bool (*wanted)(const void *arg, size_t frame), const void *arg, size_t max);
+/* Keeps only the frames whose digits may have been meant as hex, at most max, read so: of those without a name. frames:
+ * the answer's. Returns how many. */
+size_t question_read_as_hex(struct question *q, const json_t *frames, size_t max);
 /* Forgets the frames; modules keep their numbers. */
 void question_reset(struct question *q);
 

@@ -16,17 +16,10 @@ enum { BLOCK = 64 << 10, PATH_SIZE = 40 };
 static enum err copy_all(int fd, struct error *e)
 {
 	static char block[BLOCK];
-	ssize_t n;
-	while ((n = read(STDIN_FILENO, block, sizeof block)) != 0) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_set(e, ERR_IO, "%s", strerror(errno));
-		enum err err = temp_file_write(fd, block, (size_t)n, e);
-		if (err)
-			return err;
-	}
-	return ERR_OK;
+	enum err err = ERR_OK;
+	for (size_t n; !err && (n = fread(block, 1, sizeof block, stdin)) > 0;)
+		err = temp_file_write(fd, block, n, e);
+	return err || !ferror(stdin) ? err : error_set(e, ERR_IO, "%s", strerror(errno));
 }
 
 /* A path under which standard input can be read repeatedly: its own, or that of a copy. */

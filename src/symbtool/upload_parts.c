@@ -25,7 +25,8 @@ struct upload {
 	const struct cut *cut;
 	bool force;
 	struct job *jobs;
-	unsigned count; /* up to which they are sent at a time */
+	unsigned count;  /* up to which they are sent at a time */
+	unsigned others; /* than the last of each set */
 	atomic_uint next;
 	struct progress progress;
 	pthread_mutex_t lock; /* of what follows */
@@ -237,44 +238,38 @@ void send_in_parallel(void *(*send)(void *arg), void *arg, size_t wanted)
 		pthread_join(threads[i], NULL);
 }
 
+/* The last part of each set that is to be sent stands at the end. Returns how many bytes they have. */
 static uint64_t list_jobs(struct upload *u, const bool *there)
 {
+	struct job last[SYMBFILE_KINDS];
+	unsigned sets = 0;
 	uint64_t bytes = 0;
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
 		const struct spool *s = &u->cut->kinds[kind];
-		u->counts->parts[kind] = (unsigned)s->count;
-		for (unsigned part = 0; part < s->count; part++) {
-			if (*there++) {
-				u->counts->there++;
+		size_t end = s->count;
+		while (end && there[end - 1])
+			end--;
+		for (unsigned part = 0; part < end; part++) {
+			struct job job = {(enum symbfile_kind)kind, part, part + 1 == end};
+			if (there[part])
 				continue;
-			}
-			u->jobs[u->count++] = (struct job){(enum symbfile_kind)kind, part, false};
+			*(job.last ? &last[sets++] : &u->jobs[u->others++]) = job;
 			bytes += s->parts[part].len;
+			u->count++;
 		}
+		u->counts->parts[kind] = (unsigned)s->count;
+		u->counts->there += (unsigned)s->count;
+		there += s->count;
 	}
+	u->counts->there -= u->count;
+	memcpy(u->jobs + u->others, last, sets * sizeof *last);
 	return bytes;
-}
-
-/* Moves the last part of each set to the end. Returns how many others there are. */
-static unsigned put_last_ones_last(struct upload *u)
-{
-	struct job last[SYMBFILE_KINDS];
-	unsigned count = 0, others = 0;
-	for (unsigned i = 0; i < u->count; i++) {
-		u->jobs[i].last = i + 1 == u->count || u->jobs[i + 1].kind != u->jobs[i].kind;
-		if (u->jobs[i].last)
-			last[count++] = u->jobs[i];
-		else
-			u->jobs[others++] = u->jobs[i];
-	}
-	memcpy(u->jobs + others, last, count * sizeof *last);
-	return others;
 }
 
 /* A set is complete with its last part, so that one comes when all others are there. */
 static void send_all(struct upload *u, unsigned parallel)
 {
-	unsigned all = u->count, others = put_last_ones_last(u);
+	unsigned all = u->count, others = u->others;
 	u->count = others;
 	if (others)
 		send_in_parallel(send_parts, u, others < parallel ? others : parallel);

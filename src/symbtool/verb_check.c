@@ -9,7 +9,7 @@
 #include "symbtool/check_sym.h"
 #include "symbtool/file_kind.h"
 #include "symbtool/input.h"
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char usage[] =

@@ -8,7 +8,7 @@
 #include "extract/record_json.h"
 #include "symbtool/file_kind.h"
 #include "symbtool/input.h"
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char usage[] = "Usage: symbtool dump [--json] SYMBFILE...\n"

@@ -17,7 +17,7 @@
 #include "symbtool/cut.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char usage[] =

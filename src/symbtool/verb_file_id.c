@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "extract/ids.h"
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char usage[] =

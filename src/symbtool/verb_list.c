@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "symbtool/api_key.h"
 #include "symbtool/server.h"
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char list_usage[] =

@@ -15,7 +15,7 @@
 #include "symbtool/executables.h"
 #include "symbtool/push_sym.h"
 #include "symbtool/upload_parts.h"
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char usage[] =

@@ -23,7 +23,7 @@
 #include "symbtool/input.h"
 #include "symbtool/lines.h"
 #include "symbtool/local_map.h"
-#include "symbtool/verbs.h"
+#include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
 static const char usage[] =
@@ -187,11 +187,6 @@ static json_t *frames_of(const struct symbolicate *s)
 	return out;
 }
 
-static bool is_unnamed(const void *frames, size_t frame)
-{
-	return !json_object_get(json_array_get(frames, frame), "function");
-}
-
 static bool has_decimal(const struct question *q)
 {
 	for (size_t i = 0; i < q->count; i++)
@@ -205,7 +200,7 @@ static enum err warn_of_decimal(struct symbolicate *s, struct error *e)
 {
 	json_t *frames = frames_of(s);
 	enum err err = ERR_OK;
-	if (question_read_as_hex(&s->q, is_unnamed, frames, HEX_TRIED)) {
+	if (question_read_as_hex(&s->q, frames, HEX_TRIED)) {
 		err = answer(s, e);
 		json_decref(frames);
 		frames = err ? NULL : frames_of(s);
