@@ -13,10 +13,8 @@ export function errorPlace(error, input) {
 	const job = /\bjob (\d+)/.exec(error), stack = /\bstack (\d+)/.exec(error), frame = /\bframe (\d+)/.exec(error);
 	if (!stack)
 		return null;
-	const path = [...(/^\s*\{\s*"jobs"/.test(input) ? ["jobs", Number(job?.[1] ?? 0)] : []), "stacks", Number(stack[1])];
-	if (frame)
-		path.push(Number(frame[1]));
-	return find(input, path);
+	const path = ["stacks", Number(stack[1]), ...(frame ? [Number(frame[1])] : [])];
+	return find(input, path) ?? find(input, ["jobs", Number(job?.[1] ?? 0), ...path]);
 }
 
 // The first and last place of a value in JSON that JSON.parse takes.

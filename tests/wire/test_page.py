@@ -481,6 +481,8 @@ def test_an_error_names_the_place_and_marks_it(page):
     marked = "const i = document.getElementById('input'); return i.value.slice(i.selectionStart, i.selectionEnd)"
     assert page.run(marked) == "[7, 2]"
     assert page.part("input").get_attribute("aria-invalid") == "true"
+    page.send('{"version": 5, "jobs": [{"memoryMap": [["a", "1"]], "stacks": [[[0, 1], [7, 3]]]}]}').error("module_index 7")
+    assert page.run(marked) == "[7, 3]"
     page.send('{"memoryMap": [}').error("byte")
     assert page.run(marked) == "}"
     page.send("").error("nothing to look up")
