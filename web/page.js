@@ -325,5 +325,9 @@ takeTexts(take, words => {
 	stop("");
 	hideResult();
 	showError(words);
+}, () => {
+	stop("");
+	const mine = number;
+	return () => mine === number;
 });
 begin();

@@ -4,14 +4,18 @@ import { part } from "./part.js";
 import { textOfFile } from "./text_of_file.js";
 import { visible } from "./visible.js";
 
-// take(text, name) is called with a text; refuse(words) when a file is none.
-export function takeTexts(take, refuse) {
+// take(text, name) is called with a text; refuse(words) when a file is none. begin() is called before a file is read: what it returns says
+// whether it is still wanted, and nothing else was asked meanwhile.
+export function takeTexts(take, refuse, begin) {
 	const takeFile = async file => {
-		const name = visible(file.name, 100);
+		const name = visible(file.name, 100), wanted = begin();
 		try {
-			take(await textOfFile(file), name);
+			const text = await textOfFile(file);
+			if (wanted())
+				take(text, name);
 		} catch (problem) {
-			refuse(`${name} ${visible(String(problem.message ?? problem), 300)}.`);
+			if (wanted())
+				refuse(`${name} ${visible(String(problem.message ?? problem), 300)}.`);
 		}
 	};
 	part("open").addEventListener("click", () => part("file").click());
@@ -26,17 +30,25 @@ export function takeTexts(take, refuse) {
 }
 
 function takeDrops(take, takeFile) {
-	let inside = 0;
+	let inside = 0, own = false; // own: a part of this page is dragged
 	const over = change => {
 		inside = change ? Math.max(0, inside + change) : 0;
 		document.body.classList.toggle("over", inside > 0);
 	};
-	addEventListener("dragenter", event => { event.preventDefault(); over(1); });
+	// Parts of this page, and text for another field, are the browser's.
+	const isTaken = ({ dataTransfer, target }) =>
+		dataTransfer.types.includes("Files") || !(own || target.closest?.("textarea:not(#input), input"));
+	const claim = event => isTaken(event) && event.preventDefault();
+	addEventListener("dragstart", () => { own = true; });
+	addEventListener("dragend", () => { own = false; });
+	addEventListener("dragenter", event => { claim(event); over(own ? 0 : 1); });
 	addEventListener("dragleave", () => over(-1));
-	addEventListener("dragover", event => event.preventDefault());
+	addEventListener("dragover", claim);
 	addEventListener("drop", event => {
-		event.preventDefault();
 		over(0);
+		if (!isTaken(event))
+			return;
+		event.preventDefault();
 		const [file] = event.dataTransfer.files;
 		const text = event.dataTransfer.getData("text");
 		if (file)

@@ -475,6 +475,47 @@ def test_what_is_no_text_is_refused_with_a_word(page, data, words):
     assert not page.shows("result")
 
 
+def test_the_last_of_two_files_counts(page):
+    """Also when the first takes longer to unpack."""
+    page.run(
+        """const drop = (bytes, name) => {
+            const data = new DataTransfer();
+            data.items.add(new File([bytes], name));
+            document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+        };
+        window.large = Uint8Array.from(atob(arguments[0]), c => c.charCodeAt(0));
+        drop(large, "first.txt.gz");
+        drop(arguments[1], "second.txt");""",
+        base64.b64encode(gzip.compress(b" " * (30 << 20) + b"the first")).decode(), REPORT,
+    )  # fmt: skip
+    page.driver.execute_async_script(
+        "new Response(new Blob([large]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer().then(arguments[0])"
+    )
+    page.result("main")
+    assert page.part("input").get_attribute("value") == REPORT
+
+
+def test_what_is_dragged_within_the_page_stays_what_it_is(page):
+    """A part of the text, or a link of a row, is not looked up; what comes from elsewhere is, but in another field it is the browser's."""
+    drag = """const data = new DataTransfer();
+        data.setData("text/plain", arguments[2]);
+        const send = (to, kind) => document.querySelector(to).dispatchEvent(new DragEvent(kind, {dataTransfer: data, bubbles: true, cancelable: true}));
+        if (arguments[0])
+            send(arguments[0], "dragstart");
+        const left = [send(arguments[1], "dragenter"), send(arguments[1], "dragover"), send(arguments[1], "drop")].every(Boolean);
+        const over = document.body.classList.contains("over");
+        if (arguments[0])
+            send(arguments[0], "dragend");
+        return [left, over];"""
+    page.put("kept")
+    for start, end in (("#input", "#input"), ("#input", "#modules"), ("h1", "body")):
+        assert page.run(drag, start, end, "a word") == [True, False]
+    assert page.run(drag, None, "#modules", f"app = {APP[1]}") == [True, False]
+    assert page.part("input").get_attribute("value") == "kept" and not page.text("progress")
+    assert page.run(drag, None, "#input", REPORT) == [False, False]
+    page.result("main")
+
+
 def test_an_error_names_the_place_and_marks_it(page):
     page.send('{"memoryMap": [["a", "1"]],\n "stacks": [[[0, 1], [7, 2]]]}')
     page.error("module_index 7")
