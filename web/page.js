@@ -16,6 +16,7 @@ import { takeTexts } from "./taking.js";
 import { count, visible } from "./visible.js";
 
 const TRIES = 10;
+const LINK_MAX = 1_000_000; // characters; browsers keep no longer addresses
 
 const input = part("input"), modules = part("modules");
 const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
@@ -28,7 +29,8 @@ const recent = new Recent(one => take(one.input, "The text", one.modules));
 let number = 0; // of the last request: replies to older ones are dropped
 let answered = 0; // of the request whose answer is shown
 let revision = 0; // of the rows: a search makes a new one
-let tries = 0, timer = null, saving = null, copied = null;
+let tries = 0, timer = null, saving = null;
+const copied = {}; // what takes the text that is to be copied, by kind
 let hits = null; // of a search, by view
 let replied = null; // when it came, until its first rows are shown
 
@@ -171,7 +173,7 @@ worker.addEventListener("message", ({ data }) => {
 		measure();
 		break;
 	case "copy":
-		copied?.(data.text);
+		copied[data.as]?.(data.text);
 		break;
 	}
 });
@@ -278,7 +280,12 @@ part("samples").addEventListener("click", event => {
 		take(samples[name], "The sample", "");
 });
 part("link").addEventListener("click", async () => {
-	history.replaceState(null, "", await fragmentOf(source.text, modules.value));
+	const fragment = await fragmentOf(source.text, modules.value);
+	if (fragment.length > LINK_MAX) {
+		say("The text is too long for a link");
+		return;
+	}
+	history.replaceState(null, "", fragment);
 	save();
 	await copy(location.href, "progress");
 });
@@ -303,7 +310,7 @@ part("frames").addEventListener("click", event => {
 for (const as of ["report", "frames", "markdown", "json"])
 	part(`copy-${as}`).addEventListener("click", async event => {
 		const text = await new Promise(resolve => {
-			copied = resolve;
+			copied[as] = resolve;
 			worker.postMessage({ what: "copy", number: answered, as });
 		});
 		await copy(text, "copied");

@@ -153,7 +153,7 @@ function changed(number, stay = false) {
 }
 
 function copy({ number, as }) {
-	postMessage({ what: "copy", number, text: number === shown?.number ? copyOf(as, shown.reply, shown.rows.shown, shown.report) : "" });
+	postMessage({ what: "copy", number, as, text: number === shown?.number ? copyOf(as, shown.reply, shown.rows.shown, shown.report) : "" });
 }
 
 // How this site links file names; a site that has no such file links as the page does by itself.

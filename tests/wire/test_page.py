@@ -740,6 +740,31 @@ def test_copies_are_what_is_seen(page):
     assert page.copied("copy-markdown").startswith("`````\n")
 
 
+def test_two_copies_at_once_are_each_their_own(page):
+    page.ask(0x1000).result("main")
+    page.run(
+        """window.taken = [];
+        navigator.clipboard.writeText = text => { taken.push(text); return Promise.resolve(); };
+        document.getElementById("copy-frames").click();
+        document.getElementById("copy-json").click();"""
+    )
+    page.wait("JSON at last", lambda: page.run("return taken.length && taken.at(-1).startsWith('{')"), bound=10)
+
+
+def test_a_text_that_no_link_can_carry_is_told(page):
+    """Browsers keep addresses of one or two million characters."""
+    page.run(
+        """let text = "";
+        for (let i = 0; i < 3 << 20; i += 1 << 15)
+            text += String.fromCharCode(...crypto.getRandomValues(new Uint8Array(1 << 15)).map(c => 33 + c % 90));
+        window.long = text;"""
+    )
+    page.run("document.getElementById('input').value = long")
+    page.run("document.getElementById('link').click()")
+    page.wait("the word", lambda: "too long for a link" in page.text("progress"), bound=20)
+    assert "#" not in page.driver.current_url
+
+
 def test_the_first_copy_of_a_link_answers_and_the_link_never_reaches_the_server(page, stack):
     page.put(REPORT)
     page.click("link")
