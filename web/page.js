@@ -31,6 +31,8 @@ let answered = 0; // of the request whose answer is shown
 let revision = 0; // of the rows: a search makes a new one
 let tries = 0, timer = null, saving = null;
 const copied = {}; // what takes the text that is to be copied, by kind
+let keeping = false; // the answer is shown, but not kept yet
+let longAwaited = false; // a long input is still to come from the worker
 let hits = null; // of a search, by view
 let replied = null; // when it came, until its first rows are shown
 
@@ -44,13 +46,14 @@ function hideResult() {
 
 function send() {
 	clearTimeout(timer);
+	longAwaited = keeping = false;
 	number++;
 	showError("");
 	say("Waiting for the server…");
 	waiting(true);
 	save();
 	replied = null;
-	worker.postMessage({ what: "send", number, input: source.text, modules: modules.value });
+	worker.postMessage({ what: "send", number, input: source.text, modules: modules.value, long: source.isLong });
 }
 
 function fresh() {
@@ -66,6 +69,7 @@ function take(text, name, ids = modules.value) {
 
 function stop(words) {
 	clearTimeout(timer);
+	longAwaited = keeping = false;
 	number++;
 	worker.postMessage({ what: "cancel" });
 	waiting(false);
@@ -73,6 +77,7 @@ function stop(words) {
 }
 
 function failed({ status, retry, error, field, from, to }) {
+	longAwaited = false;
 	hideResult();
 	if ((status === 429 || status === 503) && ++tries < TRIES) {
 		countDown(status === 429 ? "Too many requests" : "The symbols are not there yet", retry);
@@ -95,6 +100,7 @@ function done(data) {
 	waiting(false);
 	say("");
 	replied = data.at;
+	keeping = data.at !== null;
 	answered = data.number;
 	revision = 0;
 	document.body.classList.add("answered");
@@ -156,6 +162,10 @@ worker.addEventListener("message", ({ data }) => {
 		break;
 	case "kept":
 		session.keepAnswer(data.packed);
+		if (data.answered) {
+			keeping = false;
+			save();
+		}
 		break;
 	case "restored":
 		restored(data);
@@ -224,15 +234,15 @@ function saveSoon() {
 
 function save() {
 	clearTimeout(saving);
-	session.keepState({ input: source.isLong ? null : source.text, modules: modules.value, link: location.hash, waiting: !part("cancel").hidden });
+	session.keepState({ input: source.isLong || longAwaited ? null : source.text, modules: modules.value, link: location.hash, waiting: keeping || !part("cancel").hidden });
 }
 
 // A long input comes from the worker. Without an answer it is asked for again, if one was awaited.
 function restored({ input: text, answered: hasAnswer }) {
-	const before = session.kept();
-	if (before.input === null)
+	if (longAwaited)
 		source.set(text);
-	if (!hasAnswer && before.waiting)
+	longAwaited = false;
+	if (!hasAnswer && session.kept()?.waiting)
 		fresh();
 }
 
@@ -243,8 +253,10 @@ async function begin() {
 		modules.value = before.modules;
 		if (before.waiting && before.input !== null)
 			fresh();
-		else if (before.packed)
+		else if (before.packed) {
+			longAwaited = before.input === null;
 			worker.postMessage({ what: "restore", number: ++number, packed: before.packed });
+		}
 		return;
 	}
 	try {

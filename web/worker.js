@@ -15,6 +15,7 @@ const KEPT_MAX = 64 << 20; // characters of an input and its reply that are pack
 
 let shown = null; // {number, revision, reply, rows, report}; what is asked about an older revision has been asked again, or will be
 let controller = null;
+let keeping = Promise.resolve();
 let rules = null;
 
 const handlers = { send, restore, cancel, rows, set, unfold, copy };
@@ -25,7 +26,7 @@ function cancel() {
 	controller?.abort();
 }
 
-async function send({ number, input, modules }) {
+async function send({ number, input, modules, long }) {
 	controller?.abort();
 	controller = new AbortController();
 	const { signal } = controller;
@@ -34,6 +35,8 @@ async function send({ number, input, modules }) {
 		postMessage({ what: "failed", number, ...request, status: 400 });
 		return;
 	}
+	if (long)
+		keep(number, input, modules, null); // the page has no other place for it while it waits
 	const started = performance.now();
 	try {
 		const answer = await fetch(new URL(`../${request.url}`, import.meta.url), { method: "POST", body: request.body, headers: request.headers, signal });
@@ -58,9 +61,11 @@ async function send({ number, input, modules }) {
 	}
 }
 
-async function keep(number, input, modules, body) {
+// One after the other, so that the last one stays.
+function keep(number, input, modules, body) {
 	const size = input.length + (body?.length ?? 0);
-	postMessage({ what: "kept", number, packed: size <= KEPT_MAX ? await pack({ input, modules, body }) : null });
+	const one = async () => postMessage({ what: "kept", number, answered: body !== null, packed: size <= KEPT_MAX ? await pack({ input, modules, body }) : null });
+	return keeping = keeping.then(one, one);
 }
 
 // What was shown before the page was loaded again.

@@ -56,6 +56,12 @@ def asked(stack):
         return sum('"POST ' in line for line in log)
 
 
+def wait_until_kept(page):
+    """The answer, for a reload."""
+    kept = "return sessionStorage.getItem('symbolicated-answer') && !JSON.parse(sessionStorage.getItem('symbolicated')).waiting"
+    page.wait("the answer to be kept", lambda: page.run(kept))
+
+
 def titles(page):
     return page.cells("#frames .stack h2")
 
@@ -609,7 +615,7 @@ def test_what_is_no_id_is_marked(page):
 
 def test_a_reload_keeps_input_and_result_without_asking_again(page, stack):
     page.put(f"app = {APP[1]}", "modules").put(WITHOUT_IDS).click("send").result("main")
-    page.wait("the answer to be kept", lambda: page.run("return sessionStorage.getItem('symbolicated-answer')"))
+    wait_until_kept(page)
     before = asked(stack)
     page.driver.refresh()
     page.result("main")
@@ -624,12 +630,59 @@ def test_a_reload_keeps_also_what_is_long(page, stack):
     text = REPORT + "".join(f"    #{i} 0x55d9c3a01000  (/opt/app+0x{0x1000 + i % 32:x})\n" for i in range(2, 50_000))
     drop(page, "body", text.encode(), "long.txt")
     page.result("main")
-    page.wait("the answer to be kept", lambda: page.run("return sessionStorage.getItem('symbolicated-answer')"))
+    wait_until_kept(page)
     before = asked(stack)
     page.driver.refresh()
     page.result("main")
     assert "50,000 frames" in page.text("summary") and page.shows("attached") and asked(stack) == before
     assert page.copied("copy-report").count(" main src/main.c:") > 49_000
+
+
+def test_a_reload_right_behind_an_answer_asks_again_for_what_is_not_kept_yet(page):
+    """With a compression that never ends in place of one that takes its time."""
+    script = page.cdp("Page.addScriptToEvaluateOnNewDocument", source="""
+        window.Worker = class extends Worker {
+            addEventListener(kind, take) { super.addEventListener(kind, event => event.data.what !== "kept" && take(event)); }
+        };""")  # fmt: skip
+    page.driver.refresh()
+    page.wait_ready()
+    page.send(REPORT).result("main")
+    page.cdp("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+    page.driver.refresh()
+    page.result("main")
+
+
+def test_a_long_input_outlives_two_reloads_in_a_row(page):
+    """The second comes before the worker has unpacked what was kept."""
+    drop(page, "body", (REPORT + "    #2 0x55d9c3a01000  (/opt/app+0x1000)\n" * 10_000).encode(), "long.txt")
+    page.result("main")
+    wait_until_kept(page)
+    script = page.cdp("Page.addScriptToEvaluateOnNewDocument", source="window.Worker = class extends EventTarget { postMessage() {} };")
+    page.driver.refresh()
+    page.wait_ready()
+    page.cdp("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+    page.driver.refresh()
+    page.result("main")
+    assert page.shows("attached") and page.part("input").get_attribute("value").startswith(REPORT)
+
+
+def test_a_long_input_outlives_a_reload_while_it_is_waited_for(page, stack):
+    stalled = ["waited", debug_id("waited")]
+    stack.symbols.add(stalled[0], BODY.replace(" main", " at_last"), stalled[1])
+    stack.bucket.misbehave(stalled, "stall")
+    try:
+        page.send(REPORT).result("main")
+        wait_until_kept(page)
+        text = f"MODULE Linux x86_64 {stalled[1]} waited\n" + "    #0 0x55d9c3a01000  (/opt/waited+0x1000)\n" * 10_000
+        before = page.run("return sessionStorage.getItem('symbolicated-answer')")
+        drop(page, "body", text.encode(), "long.txt")
+        page.wait("the text to be kept", lambda: page.run("return sessionStorage.getItem('symbolicated-answer')") != before, bound=10)
+        page.driver.refresh()
+        page.wait("the text", lambda: page.shows("attached") and "Waiting" in page.text("progress"))
+        stack.bucket.reset()
+        page.result("at_last")
+    finally:
+        stack.bucket.reset()
 
 
 def test_a_reload_keeps_an_input_without_an_answer_and_asks_only_what_was_asked(page, stack):
