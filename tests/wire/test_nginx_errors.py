@@ -387,6 +387,7 @@ def test_405_of_a_method_that_nginx_refuses(own):
         ("/symbolicate/v5", "POST, OPTIONS"), ("/cache/a/1", "DELETE, OPTIONS"), ("/__version__", "GET, HEAD, OPTIONS"),
         ("/", "GET, HEAD, POST, OPTIONS"), ("/api/symbols/AA", "GET, HEAD, DELETE, OPTIONS"), ("/api/symbols-ranges", "POST, OPTIONS"),
         ("/upload", "POST, OPTIONS"), ("/upload/", "POST, OPTIONS"),
+        ("/symbolicate/", "GET, HEAD"), ("/symbolicate/index.html?x", "GET, HEAD"), ("/symbolicate/page/page.js", "GET, HEAD"),
     ):  # fmt: skip
         reply = own.raw(f"TRACE {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         assert reply.status == 405 and reply.headers["Allow"] == allow, path
