@@ -14,6 +14,7 @@ import { count, visible } from "./visible.js";
 const KEPT_MAX = 64 << 20; // characters of an input and its reply that are packed, for when the page is loaded again
 
 let shown = null; // {number, revision, reply, rows, report}; what is asked about an older revision has been asked again, or will be
+let former = null; // what was shown before, until the page asks for rows of what is: a cancel may have come too late
 let controller = null;
 let keeping = Promise.resolve();
 let rules = null;
@@ -88,6 +89,7 @@ function show(number, request, body, { took = null, at = null }) {
 	const stacks = text ? stacksOfText(reply, request.body) : stacksOfJobs(request, reply);
 	const reasons = reply.reasons ?? reply.debug?.reasons ?? {};
 	const modules = modulesOf(stacks, reasons), told = toldOf(stacks, modules, reasons);
+	former = shown;
 	shown = { number, revision: 0, reply, rows: new Rows(stacks, { rules, reasons, told }), report: text ? new Annotated(request.body, reply.frames) : null };
 	postMessage({
 		what: "done", number, took, at, stacks: stacks.length, modules, folds: shown.rows.folds,
@@ -110,15 +112,23 @@ function guessOf({ guess }, stacks) {
 	return guess && !(guess.named && stacks.length) ? { ...guess, line: visible((guess.line ?? "").replaceAll("\t", " ").trim(), 300) } : null;
 }
 
+// What the page shows; undefined: it asked about something older.
+function seen(number) {
+	return [shown, former].find(one => one?.number === number);
+}
+
 function rows({ number, revision, view, first, last }) {
-	if (number !== shown?.number || revision !== shown.revision)
+	const one = seen(number);
+	if (revision !== one?.revision)
 		return;
+	if (one === shown)
+		former = null;
 	const out = [];
 	if (view === "report")
-		for (const line of shown.report.lines(first, last))
+		for (const line of one.report.lines(first, last))
 			out.push({ kind: "line", pieces: line.map(([text, name]) => [shownLine(text), name]) });
 	else
-		for (const row of shown.rows.shown.slice(first, last))
+		for (const row of one.rows.shown.slice(first, last))
 			out.push(shownRow(row));
 	postMessage({ what: "rows", number, view, first, rows: out });
 }
@@ -136,29 +146,30 @@ function shownRow(row) {
 }
 
 function set({ number, ...wanted }) {
-	if (number !== shown?.number)
-		return;
-	shown.rows.set(wanted);
+	const one = seen(number);
+	one?.rows.set(wanted);
 	if (wanted.words !== undefined)
-		shown.report?.search(wanted.words);
-	changed(number);
+		one?.report?.search(wanted.words);
+	changed(one);
 }
 
 function unfold({ number, key }) {
-	if (number !== shown?.number)
-		return;
-	shown.rows.unfold(key);
-	changed(number, true);
+	const one = seen(number);
+	one?.rows.unfold(key);
+	changed(one, true);
 }
 
-function changed(number, stay = false) {
-	shown.revision++;
-	const hits = shown.rows.words ? { frames: shown.rows.hits, report: shown.report?.length } : null;
-	postMessage({ what: "changed", number, revision: shown.revision, rows: shown.rows.shown.length, lines: shown.report?.length ?? 0, hits, stay });
+function changed(one, stay = false) {
+	if (!one)
+		return;
+	const { number, rows: { words, hits: frames, shown: all }, report } = one;
+	const hits = words ? { frames, report: report?.length } : null;
+	postMessage({ what: "changed", number, revision: ++one.revision, rows: all.length, lines: report?.length ?? 0, hits, stay });
 }
 
 function copy({ number, as }) {
-	postMessage({ what: "copy", number, as, text: number === shown?.number ? copyOf(as, shown.reply, shown.rows.shown, shown.report) : "" });
+	const one = seen(number);
+	postMessage({ what: "copy", number, as, text: one ? copyOf(as, one.reply, one.rows.shown, one.report) : "" });
 }
 
 // How this site links file names; a site that has no such file links as the page does by itself.

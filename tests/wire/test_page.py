@@ -759,6 +759,27 @@ def test_what_is_shown_can_be_used_while_another_is_waited_for_and_after_a_cance
         stack.bucket.reset()
 
 
+def test_what_is_shown_can_be_used_after_a_cancel_that_came_too_late(page):
+    """The worker had the answer already, and it was on its way."""
+    script = page.cdp("Page.addScriptToEvaluateOnNewDocument", source="""
+        window.held = null;
+        window.Worker = class extends Worker {
+            addEventListener(kind, take) { super.addEventListener(kind, event => held && event.data.what === "done" ? held.push(() => take(event)) : take(event)); }
+        };""")  # fmt: skip
+    page.driver.refresh()
+    page.cdp("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+    page.wait_ready()
+    page.ask(0x1000).result("main")
+    page.run("window.held = []")
+    page.put(json.dumps({"memoryMap": [APP], "stacks": [[[0, 0x3000]]]})).click("send")
+    page.wait("the answer", lambda: page.run("return held.length"))
+    page.click("cancel")
+    page.run("held.forEach(one => one())")
+    assert "main" in page.copied("copy-frames")
+    page.part("filter").send_keys("linked")
+    page.wait("no hit", lambda: page.text("hits") == "0 hits")
+
+
 def test_replies_never_overtake_each_other(page, stack):
     slow = ["slow", debug_id("slow")]
     stack.symbols.add(slow[0], BODY.replace(" main", " too_late"), slow[1])
