@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct str {
@@ -66,6 +67,18 @@ static inline bool str_number(struct str s, uint64_t max, uint64_t *value)
 		*value = 10 * *value + (uint64_t)(s.data[i] - '0');
 	}
 	return s.len > 0 && (s.data[0] != '0' || s.len == 1) && *value <= max;
+}
+
+/* A copy that ends in NUL, which the caller frees; NULL if out of memory. Not strndup: AddressSanitizer takes that to
+ * read one byte more. */
+static inline char *str_dup(struct str s)
+{
+	char *copy = malloc(s.len + 1);
+	if (copy) {
+		memcpy(copy, s.data, s.len);
+		copy[s.len] = 0;
+	}
+	return copy;
 }
 
 /* At most the first bytes of it. */

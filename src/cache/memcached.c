@@ -15,7 +15,7 @@
  *
  *  3. Values are read and set over a connection of our own beside it (mc_connection.h): the library reads in pieces of
  *     8 KB, and writes one value a round trip. Each key that comes is matched to one that was asked for, and each
- * answer is read to its end.
+ *     answer is read to its end.
  *
  *  4. After anything unclean (an unexpected code or answer, a timeout, a fetch that was left early) the handle or the
  *     connection is thrown away; a later call would read the answer to an earlier one. A new handle has no memory of

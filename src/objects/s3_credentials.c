@@ -249,7 +249,7 @@ static void on_sts_element(void *arg, unsigned depth, const char *name, struct s
 	            : strcmp(name, "SessionToken") == 0    ? &k->token
 	                                                   : NULL;
 	if (depth == 4 && to && !*to)
-		*to = strndup(text.data, text.len);
+		*to = str_dup(text);
 	if (depth == 4 && strcmp(name, "Expiration") == 0)
 		a->expires = parse_end(a->credentials, text);
 }

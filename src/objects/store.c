@@ -200,7 +200,7 @@ enum err store_list(struct store_client *c, const char *path, store_found *found
 bool store_objects_add(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct store_objects *o = arg;
-	char *copy = strndup(path.data, path.len);
+	char *copy = str_dup(path);
 	o->no_memory = !copy || !array_reserve(&o->items, &o->cap, o->count + 1, sizeof *o->items);
 	if (o->no_memory)
 		free(copy);

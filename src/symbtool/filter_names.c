@@ -122,17 +122,6 @@ static char *file_id_text(const char *path)
 	return hex;
 }
 
-/* Not strndup: what stands behind the text may be somebody else's. */
-static char *copy_of(struct str s)
-{
-	char *copy = malloc(s.len + 1);
-	if (copy) {
-		memcpy(copy, s.data, s.len);
-		copy[s.len] = 0;
-	}
-	return copy;
-}
-
 /* Decides what it can without a server. */
 static bool module_init(struct filter_names *n, struct module *out, const struct text_module *m)
 {
@@ -151,7 +140,7 @@ static bool module_init(struct filter_names *n, struct module *out, const struct
 	if (why == LOCAL_FOUND && (out->ids[ids] = file_id_text(path)))
 		ids++;
 	struct str id = m->id.len || !out->place ? m->id : str_from(out->place->debug_id);
-	if (id.len && !(out->ids[ids++] = copy_of(id)))
+	if (id.len && !(out->ids[ids++] = str_dup(id)))
 		return false;
 	if (!ids) {
 		out->decided = true;

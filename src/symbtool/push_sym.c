@@ -178,8 +178,8 @@ static enum err push_file(struct pushing *p, const char *path, struct buffer *al
 static enum err begin_member(void *arg, struct str name, struct str id, struct error *e)
 {
 	struct pushing *p = arg;
-	p->name = strndup(name.data, name.len);
-	p->id = strndup(id.data, id.len);
+	p->name = str_dup(name);
+	p->id = str_dup(id);
 	p->gzip = gzip_new(GZIP_GUESS);
 	return p->name && p->id && p->gzip ? ERR_OK : no_memory(e);
 }

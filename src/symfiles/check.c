@@ -32,7 +32,7 @@ struct symfile_check {
 struct symfile_check *symfile_check_new(struct str id, uint64_t max)
 {
 	struct symfile_check *k = calloc(1, sizeof *k);
-	if (!k || !(k->id = strndup(id.data, id.len))) {
+	if (!k || !(k->id = str_dup(id))) {
 		free(k);
 		return NULL;
 	}

@@ -133,7 +133,7 @@ static int by_text(const void *a, const void *b)
 /* Refuses a twin. */
 static enum err remember(struct reading *r, const struct member *m)
 {
-	char *copy = strndup(m->path.data, m->path.len);
+	char *copy = str_dup(m->path);
 	if (copy && m->count == SEGMENTS)
 		str_upper(copy + (m->segments[1].data - m->path.data), m->segments[1]);
 	char **kept = copy ? tsearch(copy, &r->names, by_text) : NULL;

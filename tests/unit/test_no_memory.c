@@ -414,7 +414,10 @@ static bool presign(const char *url, const struct config *c)
 {
 	struct error e;
 	struct s3_place *p = s3_place_new(url, "symbfile_store", c, &e);
-	char *signed_url = p ? s3_presign(p, "http://a/b/c", 60, "gzip") : NULL;
+	char object[256] = "";
+	if (p)
+		snprintf(object, sizeof object, "%sc", p->base);
+	char *signed_url = p ? s3_presign(p, object, 60, "gzip") : NULL;
 	bool good = signed_url;
 	check(!good || strstr(signed_url, "&X-Amz-Signature="));
 	free(signed_url);
