@@ -17,7 +17,7 @@
 
 enum { MESSAGE_MAX = 2048 };
 
-static void print_complaint(const char *place, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void print_complaint(const char *place, const char *format, va_list args)
 {
 	char text[MESSAGE_MAX];
 	vsnprintf(text, sizeof text, format, args);
