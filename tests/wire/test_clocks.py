@@ -16,7 +16,7 @@ from test_symbfile import REVALIDATE, accepted, listed, new_id, ranges, store_co
 from plain_symbfile import write
 
 HOUR = 3600
-APART = {"s3": 1.1, "file": 0.05}  # S3 tells its clock in whole seconds, a file system by its tick: what is closer is not told apart
+SECOND = 1.1  # S3 tells its clock in whole seconds: what is closer is not told apart
 
 
 def clock_off(seconds):
@@ -39,7 +39,7 @@ def hosts(request, tmp_path_factory):
         server.start()
         config |= {"symbfile_store": f"s3://{BUCKET}/store", "s3_credentials_file": server.credentials(), **server.settings()}
     with Stack(keys=True, daemons=2, config=config) as s:
-        s.apart = APART[kind]
+        s.apart = SECOND if server else 0
         s.nodes[1].daemon.program = [*clock_off(offset), *s.daemon.program]
         s.nodes[1].restart()
         yield s
