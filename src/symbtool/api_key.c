@@ -22,10 +22,12 @@ static enum err read_key_file(char key[KEY_MAX], const char *path, struct error 
 	FILE *f = fopen(path, "re");
 	if (!f)
 		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
-	bool ok = fgets(key, KEY_MAX, f) != NULL;
+	bool ok = fgets(key, KEY_MAX, f) != NULL, whole = (ok && strchr(key, '\n')) || getc(f) == EOF;
 	fclose(f);
 	if (!ok)
 		return error_set(e, ERR_IO, "%s: the file has no key", path);
+	if (!whole)
+		return error_set(e, ERR_CONFIG, "%s: the API key is too long", path);
 	key[strcspn(key, "\r\n")] = 0;
 	return ERR_OK;
 }

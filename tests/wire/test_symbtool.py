@@ -467,6 +467,14 @@ def test_a_server_that_stays_away_is_given_up(one, program):
     assert "trying again" in done.stderr and "127.0.0.1:1" in done.stderr.splitlines()[-1]
 
 
+def test_no_part_of_a_key_is_sent(tmp_path, program):
+    key = tmp_path / "key"
+    for length, code, said in ((1024, 2, f"{key}: the API key is too long"), (1023, 1, "127.0.0.1:1")):
+        key.write_text("a:" + "b" * (length - 2))
+        done = run("push-symbols", "--url", "http://127.0.0.1:1", "--api-key-file", key, "--retry-time", 0, program, code=code)
+        assert said in done.stderr and "bbb" not in done.stderr, (length, done.stderr)
+
+
 @pytest.mark.slow
 def test_retry_after_is_honoured(tmp_path, program):
     """A server whose store is gone says 503 and Retry-After: 2."""
