@@ -174,7 +174,7 @@ class Small(threading.Thread):
 
     def __init__(self, stack):
         super().__init__(daemon=True)
-        self.stack, self.over, self.times, self.answers = stack, threading.Event(), [], collections.Counter()
+        self.stack, self.over, self.times, self.answers, self.refused = stack, threading.Event(), [], collections.Counter(), []
 
     def run(self):
         client, i = self.stack.nodes[0].client(), 0
@@ -182,8 +182,11 @@ class Small(threading.Thread):
             i += 1
             module = self.stack.symbols.add(f"small{i}.so", "FUNC 1000 10 0 first\n")
             start = time.monotonic()
-            self.answers[answer_of(client.post("/symbolicate/v5", job(module)), module)] += 1
+            reply = client.post("/symbolicate/v5", job(module))
+            self.answers[answer_of(reply, module)] += 1
             self.times.append(time.monotonic() - start)
+            if reply.status != 200:
+                self.refused.append(f"{module[0]}: {reply.body.decode(errors='replace').strip()}")
 
 
 def ask_large(stack, files, plan, results, lock):
@@ -323,7 +326,7 @@ def run(stack, files, options, failed):
     if most[0] > limit:
         failed.append("more than `memory` was resident")
     if set(small.answers) - {"right"}:
-        failed.append(f"small modules: {dict(small.answers)}")
+        failed.append(f"small modules: {dict(small.answers)} {small.refused[:3]}")
     if stack.daemon.process.poll() is not None:
         failed.append("the process ended")
 
