@@ -19,6 +19,7 @@
 enum {
 	CHUNK = 64 * 1024,
 	QUICK_BODY = 64 * 1024, /* a larger one may take longer to arrive */
+	BODY_FIRST = 16 * 1024, /* bytes that every body may have, however full memory is */
 	/* How much of its arena a request may use: a few times the body for names and texts, and this many bytes for
 	   each thing that is counted. */
 	ARENA_BODIES = 2,
@@ -188,9 +189,11 @@ static bool charge_body(struct body_intake *in)
 	struct exchange *x = &in->p->x;
 	if (!in->body || in->taken <= x->body_charged)
 		return true;
-	bool small = in->taken <= EXCHANGE_SMALL;
+	bool first = in->taken <= BODY_FIRST, small = in->taken <= EXCHANGE_SMALL;
 	uint64_t more = in->taken + (small ? 0 : in->taken / 8) - x->body_charged;
-	if (small ? !account_take_small(ACCOUNT_BODIES, more) : !account_take(ACCOUNT_BODIES, more))
+	if (first)
+		account_add(ACCOUNT_BODIES, (int64_t)more);
+	else if (small ? !account_take_small(ACCOUNT_BODIES, more) : !account_take(ACCOUNT_BODIES, more))
 		return false;
 	x->body_charged += more;
 	return true;

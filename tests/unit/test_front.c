@@ -685,6 +685,23 @@ static void bodies_that_are_refused(void **state)
 	still_works();
 }
 
+static void small_bodies_have_memory(void **state)
+{
+	enum { MEMORY = 8 << 20 };
+	(void)state;
+	set("max_body", "1M");
+	start_front();
+	struct client_request q = {.method = "POST", .uri = "/t/echo", .body = pattern, .body_len = 16 << 10};
+	account_start(MEMORY);
+	account_add(ACCOUNT_TEXTS, MEMORY);
+	ask_status(&q, 200);
+	q.body_len = 64 << 10;
+	ask_status(&q, 503);
+	account_add(ACCOUNT_TEXTS, -MEMORY);
+	ask_status(&q, 200);
+	account_start(0);
+}
+
 /* Whatever a handler does with a body, the next request on the connection is not taken for the rest of it. */
 /* That is no body which did not arrive. */
 static void a_body_that_is_taken_slowly(void **state)
@@ -1617,6 +1634,7 @@ int main(void)
 	        TEST(bodies_of_all_sizes),
 	        TEST(gzip_bodies),
 	        TEST(bodies_that_are_refused),
+	        TEST(small_bodies_have_memory),
 	        TEST(a_body_that_is_taken_slowly),
 	        TEST(a_body_that_nobody_reads),
 	        TEST(many_connections_on_few_threads),
