@@ -81,11 +81,11 @@ void load_free(struct load *l)
 enum { ROOM_POLL_MS = 10 };
 
 /* Memory is full. One load may wait until others have ended; if a second one lacks memory too, that one gives its own
- * back, or both would wait for each other. Small loads hold too little for that, and wait. */
-static bool wait_for_room(struct load *l, bool small)
+ * back, or both would wait for each other. */
+static bool wait_for_room(struct load *l)
 {
 	struct load *needy = NULL;
-	bool may_wait = atomic_compare_exchange_strong(&l->context->needy, &needy, l) || needy == l || small;
+	bool may_wait = atomic_compare_exchange_strong(&l->context->needy, &needy, l) || needy == l;
 	int64_t now = clock_now();
 	if (!l->room_until)
 		l->room_until = now + ROOM_WAIT;
@@ -109,7 +109,7 @@ static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_
 	do
 		if (small ? account_take_small(kind, bytes) : account_take(kind, bytes))
 			return true;
-	while (wait_for_room(l, small));
+	while (wait_for_room(l));
 	return false;
 }
 

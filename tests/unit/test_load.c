@@ -769,7 +769,7 @@ static void serve_few_functions(const struct bucket_sink *sink, struct bucket_re
 		result->outcome = BUCKET_FAILED;
 }
 
-/* Both wait: neither has much, so neither gives way to the other. */
+/* One waits; the other gives way although neither has much, and runs again: it is not too large. */
 static void test_two_small_loads_outlast_a_lack_of_memory(void **state)
 {
 	enum { LIMIT = 256 << 20 };

@@ -245,42 +245,6 @@ static void test_who_joins_a_load_takes_no_place(void **state)
 		loads_leave(&loads, &waits[i]);
 }
 
-/* ---- memory ---- */
-
-enum { MEMORY = 32 << 20 };
-
-static void *give_back_later(void *unused)
-{
-	(void)unused;
-	nanosleep(&(struct timespec){0, 50 * MS}, NULL);
-	account_add(ACCOUNT_TEXTS, -MEMORY);
-	return NULL;
-}
-
-/* Memory is full, and another load waits already: a small one does too, a large one gives way. */
-static void test_a_small_load_waits_for_memory(void **state)
-{
-	struct load other = {.context = &context}, small = {.context = &context}, large = {.context = &context};
-	pthread_t thread;
-	(void)state;
-	account_start(MEMORY);
-	account_add(ACCOUNT_TEXTS, MEMORY);
-	atomic_store(&context.needy, &other);
-	const struct offmap_options of_large = load_options(&context, &large),
-	                            of_small = load_options(&context, &small);
-	assert_false(of_large.take(of_large.take_arg, ACCOUNT_TEXTS, 0, MEMORY / 2));
-	assert_true(large.no_room);
-	assert_int_equal(pthread_create(&thread, NULL, give_back_later, NULL), 0);
-	assert_true(of_small.take(of_small.take_arg, ACCOUNT_TEXTS, 0, 1000));
-	assert_false(small.no_room);
-	pthread_join(thread, NULL);
-	account_add(ACCOUNT_TEXTS, -1000);
-	assert_ptr_equal(context.needy, &other);
-	atomic_store(&context.needy, NULL);
-	atomic_store(&context.heavy, 0);
-	account_start(0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,7 +257,6 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_who_needs_no_load_takes_no_lock, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_request_that_waits_again_has_one_share, begin, end),
 	        cmocka_unit_test_setup_teardown(test_who_joins_a_load_takes_no_place, begin, end),
-	        cmocka_unit_test_setup_teardown(test_a_small_load_waits_for_memory, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
