@@ -274,7 +274,8 @@ def test_each_allocation_of_assembly_fails(alone, failing, tmp_path):
     tree.put(tmp_path, f"{tree.id[:2]}/{tree.id[2:]}/executable", tree.bytes(tree.stripped))
     offset, ident = start - tree.image_base, guid(tree.id) + "0"
     request = {"debugName": "prog", "debugId": ident, "codeId": tree.id, "startAddress": hex(offset), "size": hex(size)}
-    with Stack(bucket=False, config={**CONFIG, "source": [f"elf+file://{tmp_path}"]}) as s:
+    config = {**CONFIG, "source": [f"elf+file://{tmp_path}"], "revalidate_after": "1h"}  # to ask memcached takes allocations too
+    with Stack(bucket=False, config=config) as s:
         assert s.client.frames(["prog", ident], [offset])[0]["function"] == "main"
         right = s.client.post("/asm/v1", request).json()
         bare = {**right, "instructions": [[at, text.split(" <")[0]] for at, text in right["instructions"]]}
