@@ -150,13 +150,14 @@ static enum outcome_class take_map(struct load *l, struct offmap *map)
 	return l->module ? OUTCOME_NONE : FAILURE_TEMPORARY;
 }
 
-/* A load that has waited in vain although no other has much memory does not fit. One that gave way has not waited. */
+/* A large load that has waited in vain although no other has much memory does not fit. One that gave way has not
+ * waited. */
 static enum outcome_class lacks_memory(struct loader *r, struct load *l, const char *from)
 {
 	uint64_t most = r->context->config->load_memory_max;
-	if (l->no_room && (clock_now() < l->room_until || atomic_load(&r->context->heavy) > l->heavy)) {
-		log_event(LOG_LEVEL_INFO, "no room", "%s/%s waits until other loads have given memory back",
-		        l->name.data, l->id.data);
+	if (l->no_room && (!l->heavy || clock_now() < l->room_until || atomic_load(&r->context->heavy) > l->heavy)) {
+		log_event(
+		        LOG_LEVEL_INFO, "no room", "%s/%s waits until memory is given back", l->name.data, l->id.data);
 		return FAILURE_TEMPORARY;
 	}
 	if (l->no_room && account_total() / 8 * 7 < most)

@@ -801,6 +801,37 @@ static void test_two_small_loads_outlast_a_lack_of_memory(void **state)
 	account_start(0);
 }
 
+/* Requests, replies and uploads may hold all of it for longer than a load waits: that does not make a small one too
+ * large. */
+static void test_a_small_load_outlasts_its_wait(void **state)
+{
+	enum { LIMIT = 256 << 20 };
+	struct load_wait wait = {.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
+	struct module_want want;
+	(void)state;
+	struct modules *m = start("1G");
+	serve = serve_few_functions;
+	transfers = 0;
+	both = 1;
+	may_go = over = false;
+	account_start(LIMIT);
+	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("a.so"), str_from(ID)));
+	assert_int_equal(modules_load(m, &wait, &want, 1), LOAD_WAIT);
+	pthread_mutex_lock(&lock);
+	wait_for_both();
+	pthread_mutex_unlock(&lock);
+	account_add(ACCOUNT_REPLIES, LIMIT);
+	note(&may_go);
+	for (int64_t until = clock_now() + 60 * SECOND; transfers < 2; nanosleep(&(struct timespec){0, MS}, NULL))
+		assert_true(clock_now() < until);
+	account_add(ACCOUNT_REPLIES, -LIMIT);
+	wait_until(&over);
+	assert_int_equal(want.state, WANT_FOUND);
+	release(m, &wait, &want, 1);
+	stop(m);
+	account_start(0);
+}
+
 /* ---- two that do not fit together ---- */
 
 enum { ROOM = 64 << 20, FITS = 28 << 20, MOST = 36 << 20 };
@@ -920,6 +951,7 @@ int main(void)
 	        cmocka_unit_test(test_a_load_begins_when_a_request_lets_memory_go),
 	        cmocka_unit_test(test_a_load_waits_until_there_is_memory),
 	        cmocka_unit_test(test_two_small_loads_outlast_a_lack_of_memory),
+	        cmocka_unit_test(test_a_small_load_outlasts_its_wait),
 	        cmocka_unit_test(test_of_two_that_do_not_fit_together_the_one_that_fits_is_loaded),
 	        cmocka_unit_test(test_a_load_that_ends_after_the_stop_is_let_go),
 	        cmocka_unit_test(test_a_loader_without_memory_for_its_clients),
