@@ -7,8 +7,7 @@
 #include "cache/memcached.h"
 #include "symfiles/missing.h"
 
-/* Writes this process's list if it has changed and was not written within some seconds; quick otherwise. c may be NULL,
- * or have no servers. */
+/* Writes this process's list if it has changed since the last time. c may be NULL, or have no servers. */
 void missing_share(struct missing_list *l, struct mc_client *c, int64_t now);
 
 /* The most wanted modules of all hosts as JSON, at most max, as docs/api.md has it; the caller frees it. NULL if out of
