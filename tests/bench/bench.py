@@ -91,7 +91,7 @@ class Bench:
         absolute = ours or value
         texts = {"ours": str(ours) if ours else "", "against": f"{limit} {against}" if against else limit}
         if ours and against:
-            texts["pair"] = f"{short(ours.median)} : {short(against.median)} {ours.unit}"
+            texts["pair"] = f"{short(ours.median)}/{short(against.median)} {ours.unit}"
         self.rows.append(row(key, value, **{**texts, "absolute": (absolute.median, absolute.unit), **options}))
 
     def file(self, name, data):

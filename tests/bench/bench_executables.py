@@ -26,6 +26,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests", "wire")]
 import stack  # noqa: E402
+from report import short  # noqa: E402
 from stack import Stack  # noqa: E402
 
 LARGE = 20e6  # bytes, from which on the longer time is allowed
@@ -185,7 +186,7 @@ def line(name, values, unit, target="", **more):
 
 
 def beside_gsym(options, path):
-    names = "extraction on two threads, processor time", "the same: memory, with the file that is mapped"
+    names = "`symbtool`: extraction on two threads", "its memory, with the mapped file"
     gsymutil = shutil.which("llvm-gsymutil") or shutil.which("llvm-gsymutil-14")
     if not gsymutil:
         return [{"line": name, "figure": None, "unit": "x llvm-gsymutil", "note": "llvm-gsymutil is not installed"} for name in names]
@@ -196,7 +197,7 @@ def beside_gsym(options, path):
             theirs.append(used_by([gsymutil, f"--convert={path}", f"--out-file={folder}/out.gsym", "--num-threads=2"]))
     lines = []
     for name, a, b, unit in zip(names, zip(*ours), zip(*theirs), ("s", "MB")):
-        told = {"ours": f"{statistics.median(a):.3g} {unit}", "against": f"{statistics.median(b):.3g} {unit}"}
+        told = {"ours": short(statistics.median(a)), "against": f"{short(statistics.median(b))} {unit}"}
         lines.append(line(name, [x / y for x, y in zip(a, b)], "x llvm-gsymutil", **told))
     return lines
 
@@ -210,9 +211,9 @@ def measure(options, folder):
         size = os.path.getsize(path)
         target = LARGE_TARGET if size >= LARGE else SMALL_TARGET
         times = [cold(debug, path) for _ in range(options.rounds)]
-        lines.append(line(f"cold answer from a debug file of {size / 1e6:.0f} MB, above reading it", times, "s", f"<= {target}"))
+        lines.append(line(f"cold debug file of {size / 1e6:.0f} MB: above reading it", times, "s", f"<= {target}"))
         bound = f"<= {MEMORY_TARGET}" if size >= LARGE else ""
-        lines.append(line("the same: memory of the server and its reader", [peak(debug, path)], "MB", bound))
+        lines.append(line("memory of server and reader", [peak(debug, path)], "MB", bound))
     return lines + beside_gsym(options, files[-1])
 
 

@@ -26,23 +26,23 @@ class Line:
 
 # fmt: off
 LINES = [
-    Line("warm", "warm", USERS, "warm crash reports, 16 connections: rate", ">= 0.72", "x null", "Warm: rate of an empty responder",
+    Line("warm", "warm", USERS, "warm crash reports, 16 connections", ">= 0.72", "x null", "Warm: rate of an empty responder",
          "lookups and JSON, which the null responder does not do"),
-    Line("warm-p99", "warm", USERS, "the same: p99", "<= 1.7", "x null", "Warm: slowest hundredth",
+    Line("warm-p99", "warm", USERS, "their p99", "<= 1.7", "x null", "Warm: slowest hundredth",
          "16 requests share two cores with nginx and the client"),
-    Line("open", "open", USERS, "open loop at half of that rate: p99", "<= 2", "x null", "Warm, half load: slowest hundredth",
-         "a request that arrives while another is being answered waits for a core"),
-    Line("beside-loads", "beside", USERS, "the same beside four cold loads of half a GB: p99", "<= 3", "x idle", "Warm beside four huge loads",
+    Line("open", "open", USERS, "p99, open loop at half that rate", "<= 2", "x null", "Warm, half load: slowest hundredth",
+         "a request waits for a core while another is answered"),
+    Line("beside-loads", "beside", USERS, "p99 beside four loads of half a GB", "<= 3", "x idle", "Warm beside four huge loads",
          "loads, nginx and the bucket share the two cores"),
-    Line("far", "stack", USERS, "cold stack, five modules of 3 to 9 MB, 50 ms and 100 Mbit/s", "<= 1.05", "x curl -Z", "New crash, bucket far away",
+    Line("far", "stack", USERS, "cold stack, five modules, distant bucket", "<= 1.05", "x curl -Z", "New crash, bucket far away",
          "the last bytes are still to be inflated and indexed when curl is done"),
-    Line("near", "stack", USERS, "cold stack, 5 ms and 1 Gbit/s", "<= 1.05", "x curl -Z", "New crash, bucket near",
-         "inflating and indexing 80 MB takes longer than the transfer, on cores shared with the bucket and the link"),
-    Line("large-far", "large", USERS, "cold module of Firefox's size (482 MB, gzip), 50 ms and 100 Mbit/s: above the transfer", "<= 0.1", "s", "Firefox, bucket far away",
+    Line("near", "stack", USERS, "cold stack, near bucket", "<= 1.05", "x curl -Z", "New crash, bucket near",
+         "to inflate and index 80 MB takes longer than the transfer"),
+    Line("large-far", "large", USERS, "Firefox-sized module, distant: above the transfer", "<= 0.1", "s", "Firefox, bucket far away",
          "what arrives last is inflated, indexed and made into pages after the transfer"),
-    Line("large-near", "large", USERS, "the same, 5 ms and 1 Gbit/s", "<= 0.1", "s", "Firefox, bucket near",
+    Line("large-near", "large", USERS, "Firefox-sized module, near", "<= 0.1", "s", "Firefox, bucket near",
          "one thread inflates for a second"),
-    Line("restart", "restart", USERS, "known module after a restart, nothing from the bucket", "<= 20", "ms", "Known module after a restart",
+    Line("restart", "restart", USERS, "known module after a restart", "<= 20", "ms", "Known module after a restart",
          "root and pages come from memcached, one round trip after the other"),
     Line("profile", "profile", USERS, "profile of 60,000 frames", "<= 1.4", "x null", "Profile, 60,000 frames",
          "nginx waits while frames are looked up; names are copied from scattered memory"),
@@ -50,30 +50,30 @@ LINES = [
          "nginx waits while frames are looked up; names are copied from scattered memory"),
     Line("first-byte", "profile", USERS, "10,000 frames: first byte", "<= 5", "ms", "10,000 frames: first byte",
          "the request is read whole, and its first 512 frames are looked up"),
-    Line("start", "node", USERS, "new node: start to first answer", "<= 20", "ms", "New node: first answer",
+    Line("start", "node", USERS, "new node: first answer", "<= 20", "ms", "New node: first answer",
          "the dynamic linker spends 12 ms on 52 libraries before main begins"),
-    Line("rollout", "node", USERS, "new node: to 90 % of the warm rate with memcached", "<= 10", "s", "New node: to full speed"),
-    Line("cpu", "warm", USERS, "processor time for a million warm requests, nginx and responder", "<= 80", "s", "A million requests: processor",
+    Line("rollout", "node", USERS, "new node: 90 % of the warm rate", "<= 10", "s", "New node: to full speed"),
+    Line("cpu", "warm", USERS, "a million warm requests: processor time", "<= 80", "s", "A million requests: processor",
          "nginx takes half of it, most of that in the kernel"),
-    Line("memory", "memory", USERS, "memory of cached modules, of their touched pages", "<= 1.2", "x", "Memory of cached modules",
+    Line("memory", "memory", USERS, "memory of cached modules", "<= 1.2", "x pages", "Memory of cached modules",
          "memory of the threads and the allocator"),
-    Line("memcached", "memcached", USERS, "all from memcached, cache of 32 MB: rate", ">= 0.333", "x warm", "Small cache: rate of warm",
+    Line("memcached", "memcached", USERS, "all from memcached, cache of 32 MB", ">= 0.333", "x warm", "Small cache: rate of warm",
          "each request fetches, copies and unpacks some 40 pages"),
-    Line("filter", "symbtool", USERS, "`symbtool symbolicate --filter`, text without frames", ">= 1", "GB/s", "symbtool --filter",
+    Line("filter", "symbtool", USERS, "`symbtool symbolicate --filter`", ">= 1", "GB/s", "symbtool --filter",
          "each byte is read more than once"),
-    Line("address-1", "symbtool", USERS, "symbtool: one address of a large program, processor time", "<= 1.5", "x llvm-symbolizer", "symbtool: one address",
+    Line("address-1", "symbtool", USERS, "`symbtool`: one address of a large program", "<= 1.5", "x llvm-symbolizer", "symbtool: one address",
          "more debug information is read than the address needs"),
-    Line("address-2000", "symbtool", USERS, "symbtool: 2,000 addresses of it", "<= 1.5", "x llvm-symbolizer", "symbtool: 2,000 addresses",
+    Line("address-2000", "symbtool", USERS, "`symbtool`: 2,000 addresses", "<= 1.5", "x llvm-symbolizer", "symbtool: 2,000 addresses",
          "more debug information is read than the addresses need"),
-    Line("extract", "symbtool", USERS, "symbtool: extraction on one thread, processor time", "", "x libdw's walk", "symbtool: extraction"),
-    Line("1", "1", DEVELOPERS, "1: index and all raw pages of a symbol file, one thread", ">= 0.1", "x memchr", "Line 1",
-         "775 instructions a record: reading 47 %, inlined calls 29 %, writing 22 %; the target needs a fifth less"),
-    Line("1b", "1", DEVELOPERS, "1b: the same on two threads", ">= 1.8", "x line 1", "Line 1b",
+    Line("extract", "symbtool", USERS, "`symbtool`: extraction on one thread", "", "x libdw's walk", "symbtool: extraction"),
+    Line("1", "1", DEVELOPERS, "1: index and raw pages of a file, one thread", ">= 0.1", "x memchr", "Line 1",
+         "775 instructions a record: reading 47 %, inlined calls 29, writing 22; the target needs a fifth less"),
+    Line("1b", "1", DEVELOPERS, "1b: on two threads", ">= 1.8", "x line 1", "Line 1b",
          "one thread makes index and spans: at best 1.78"),
-    Line("1c", "1", DEVELOPERS, "1c: records a second in line 1", "", "M/s"),
-    Line("1c-gensym", "1", DEVELOPERS, "1c: the same, generated", "", "M/s"),
+    Line("1c", "1", DEVELOPERS, "1c: records a second", "", "M/s"),
+    Line("1c-gensym", "1", DEVELOPERS, "1c: generated ones", "", "M/s"),
     Line("2", "2", DEVELOPERS, "2: cold request, plain bucket", "<= 1.3", "x curl", "Line 2",
-         "sender, receiver and indexer take 226 ms of two cores, curl 60 to 80: at best 1.4 to 1.9"),
+         "sender, receiver and indexer take 226 ms of processor time, curl 60 to 80: at best 1.4 to 1.9"),
     Line("3", "3", DEVELOPERS, "3: cold request, gzip bucket", "<= 0.22", "x curl and gunzip", "Line 3",
          "one thread inflates for 108 ms, and 40 ms more cannot be shared: at best 0.24"),
     Line("4", "4", DEVELOPERS, "4: line 3 on half a gigabyte", "<= 0.4", "x curl and gunzip", "Line 4",
@@ -166,7 +166,7 @@ def from_program(program, found):
         spread = one.get("spread") if isinstance(one.get("spread"), (list, tuple)) else (one.get("min"), one.get("max"))
         rows.append(Row(name, USERS, name, str(one.get("target") or ""), str(one.get("unit") or ""), one.get("figure"), spread[0], spread[-1],
                         int(one.get("n") or (2 if spread[0] is not None else 1)), str(one.get("ours") or ""), str(one.get("against") or ""),
-                        pair=" : ".join(filter(None, [one.get("ours"), one.get("against")])), wall=str(one.get("wall") or ""), note=str(one.get("note") or ""), short=str(one.get("short") or name), met=one.get("met")))  # fmt: skip
+                        pair="/".join(filter(None, [one.get("ours"), one.get("against")])), wall=str(one.get("wall") or ""), note=str(one.get("note") or ""), short=str(one.get("short") or name), met=one.get("met")))  # fmt: skip
     return rows
 
 
@@ -200,13 +200,13 @@ def markdown_cells(r):
     figure = "not measured" if r.figure is None else short(r.figure)
     if r.n > 1 and r.figure is not None and r.least is not None:
         figure += f" ({short(r.least)}–{short(r.most)})"
-    return [r.title, figure, f"{r.target} {r.unit}".strip(), "" if r.figure is None else r.verdict(), r.pair, r.peer]
+    return [r.title, f"**{figure}**" if r.met is False else figure, f"{r.target} {r.unit}".strip(), r.pair, r.peer]
 
 
 def markdown_table(rows, table):
     of_table = [r for r in rows if r.table == table]
-    columns = 6 if any(r.peer for r in of_table) else 5
-    heads = ["line", "figure", "target", "", "ours : limit", "the peer"]
+    columns = 5 if any(r.peer for r in of_table) else 4
+    heads = ["line", "figure", "target", "ours/limit", "the peer"]
     out = ["| " + " | ".join(heads[:columns]) + " |", "|" + "---|" * columns]
     out += ["| " + " | ".join(c.replace("|", "\\|") for c in markdown_cells(r)[:columns]) + " |" for r in of_table]
     reasons = {}
@@ -215,7 +215,7 @@ def markdown_table(rows, table):
         if reason:
             reasons.setdefault(reason, []).append(r.short or r.title)
     if reasons:
-        out += ["", "Why lines were missed or not measured:", ""]
+        out += ["", "Missed, or not measured:", ""]
         out += [f"- {'; '.join(titles)}: *{reason}*" for reason, titles in reasons.items()]
     return "\n".join(out)
 

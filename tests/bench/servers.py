@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import sys
 import urllib.request
 
 from inputs import Failure, run
