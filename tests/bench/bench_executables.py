@@ -211,9 +211,9 @@ def measure(options, folder):
         size = os.path.getsize(path)
         target = LARGE_TARGET if size >= LARGE else SMALL_TARGET
         times = [cold(debug, path) for _ in range(options.rounds)]
-        lines.append(line(f"cold debug file of {size / 1e6:.0f} MB: above reading it", times, "s", f"<= {target}"))
+        lines.append(line(f"cold debug file of {size / 1e6:.0f} MB: above reading it", times, "s", f"<= {target}", short=f"Debug file of {size / 1e6:.0f} MB, cold"))
         bound = f"<= {MEMORY_TARGET}" if size >= LARGE else ""
-        lines.append(line("memory of server and reader", [peak(debug, path)], "MB", bound))
+        lines.append(line("memory of server and reader", [peak(debug, path)], "MB", bound, short="Memory of server and reader"))
     return lines + beside_gsym(options, files[-1])
 
 

@@ -190,7 +190,7 @@ def measure_once(what, wall, module, path, program, rounds):
     read, pages = max(r["read"] for r in runs) / os.path.getsize(path), max(r["pages"] for r in runs)
     if read > READ or pages > PAGES:
         sys.exit(f"bench_loads: {read:.2f} times the file were read, and {pages:.0f} pages stored")
-    return line(what, [a / b for a, b in zip(ours, parts)], f"<= {PARTS}", unit="x its parts", wall=wall,
+    return line(f"module asked for once, {what}", [a / b for a, b in zip(ours, parts)], f"<= {PARTS}", unit="x its parts", wall=wall, short=f"Asked for once, {what}",
                 ours=f"{statistics.median(ours) * 1e3:.0f}", against=f"{statistics.median(parts) * 1e3:.0f} ms",
                 note=f"{read:.2f} times the file read, {pages:.0f} pages, {statistics.median(r['stored'] for r in runs) / 1e3:.0f} KB to memcached")  # fmt: skip
 
@@ -203,9 +203,9 @@ def measure(options, directory):
         file.write(gzip.compress(plain.read(), LEVEL))
     seconds = [n for delay in DELAYS for n in second_beside_first(module, delay, directory, options.rounds)]
     return [
-        measure_once("module asked for once, gzip", GZIP_WALL, Module(path, is_gzip=True), packed, program, options.rounds),
-        measure_once("module asked for once, plain", PLAIN_WALL, module, path, program, options.rounds),
-        line("the same from a second node, 50 ms later", seconds, f"<= {LATER}", unit="x first", note=f"memcached {', '.join(f'{d * 1000:g}' for d in DELAYS)} ms away"),
+        measure_once("gzip", GZIP_WALL, Module(path, is_gzip=True), packed, program, options.rounds),
+        measure_once("plain", PLAIN_WALL, module, path, program, options.rounds),
+        line("the same from a second node, 50 ms later", seconds, f"<= {LATER}", unit="x first", short="The same from a second node", note=f"memcached {', '.join(f'{d * 1000:g}' for d in DELAYS)} ms away"),
     ]
 
 

@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -169,6 +170,12 @@ def test_the_page_has_the_lines_of_the_benchmark():
     for table, titles in found.items():
         wanted = [line.title for line in report.LINES if line.table == table]
         assert titles[: len(wanted)] == wanted, "run bench.py --markdown docs/performance.md"
+
+
+def test_the_picture_has_room_for_its_labels():
+    with open(os.path.join(ROOT, "docs", "bench.svg"), encoding="utf-8") as f:
+        labels = re.findall('text-anchor="end">(.*?)</text>', f.read())
+    assert len(labels) > len(report.LINES) // 2 and max(map(len, labels)) <= 40, labels
 
 
 def test_what_another_program_printed_is_read():
