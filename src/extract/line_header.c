@@ -101,7 +101,8 @@ static bool read_list(struct source *s, struct line_table *t, bool files)
 	struct entry_format formats[FORMATS_MAX];
 	size_t n = read_formats(s, formats);
 	uint64_t count = reader_varint(&s->r);
-	if (n == 0 && count > 0)
+	/* an entry of no bytes would be no name, and there could be any number of them */
+	if (count > (n ? (uint64_t)(s->r.end - s->r.at) : 0))
 		s->r.bad = true;
 	for (uint64_t i = 0; i < count && !s->r.bad; i++) {
 		struct str name = {"", 0}, other;

@@ -82,11 +82,11 @@ static enum err take_packed(struct wire_column *to, const struct proto_field *f,
 		return bad_field(fault, f, too_many);
 	if (!column_reserve(to, count))
 		return ERR_NO_MEMORY;
-	for (uint32_t *next = to->items + to->count; in.at < in.end;) {
+	for (size_t at = to->count; in.at < in.end;) {
 		uint32_t value = (uint32_t)reader_varint(&in);
 		if (in.bad)
 			return bad_field(fault, f, "a bad varint in a packed field");
-		*next++ = value;
+		to->items[at++] = value;
 	}
 	to->count += count;
 	return ERR_OK;

@@ -1214,12 +1214,16 @@ def check_damaged_units(tool, program, folder):
         length = struct.unpack_from("<I", file.read(), info)[0]
     second = info + 4 + length
     one_of_two = "note: 1 of 2 units of debug data are malformed, the functions of "
+    lists, huge = lines + 30, b"\xff\xff\xff\xff\xff\x7f"  # behind the lengths of the standard opcodes
     for what, patch, text in (
             ("version", (info + 4, b"\x4d\0"), one_of_two + "1 cannot be read; the first: unit at 0x0: DWARF version 77"),
             ("entries", (info + length // 2, b"\xff" * 64), one_of_two + "1 cannot be read"),
             ("length", (second, b"\xf0\xff\xff\x7f"), ""),  # it is read to the end of its section, as libdw does
             ("no length", (second, b"\0\0\0\0"), one_of_two + "1 cannot be read"),
-            ("lines", (lines + 4, b"\x4d\0"), one_of_two + "0 cannot be read; the first: line table at 0x0: unknown version")):
+            ("lines", (lines + 4, b"\x4d\0"), one_of_two + "0 cannot be read; the first: line table at 0x0: unknown version"),
+            # entries of no bytes: DW_FORM_flag_present, DW_FORM_implicit_const
+            ("directories", (lists, b"\1\1\x19" + huge), one_of_two + "0 cannot be read; the first: line table at 0x0: bad header"),
+            ("files", (lists, b"\0\0\1\1\x21" + huge), one_of_two + "0 cannot be read; the first: line table at 0x0: bad header")):
         done, said = run(tool, "-q", patched(program, path, patch))
         check("damaged unit", done.returncode == 0 and text in said and (text or "malformed" not in said), what, done.returncode, said)
         records = extract(tool, path)
