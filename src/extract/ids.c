@@ -173,13 +173,10 @@ void segments_of_fd(struct load_segments *s, int fd)
 
 static enum err read_at(int fd, uint8_t *to, size_t len, off_t offset, struct error *e)
 {
-	size_t got = 0;
-	for (ssize_t n = 1; got < len && n != 0; got += n > 0 ? (size_t)n : 0) {
-		n = pread(fd, to + got, len - got, offset + (off_t)got);
-		if (n < 0 && errno != EINTR)
-			return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
-	}
-	return got == len ? ERR_OK : error_set(e, ERR_IO, "the file became shorter while it was read");
+	ssize_t n = pread(fd, to, len, offset);
+	if (n < 0)
+		return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
+	return (size_t)n == len ? ERR_OK : error_set(e, ERR_IO, "the file became shorter while it was read");
 }
 
 enum err file_id_of_fd(struct file_id *id, int fd, struct error *e)
