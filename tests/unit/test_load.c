@@ -711,22 +711,23 @@ static bool put_funcs(const struct bucket_sink *sink, size_t len)
 	return ok;
 }
 
+static size_t text_behind; /* the first lines */
+
 static void serve_after_first_lines(const struct bucket_sink *sink, struct bucket_result *result)
 {
 	bool ok = put(sink, first_lines, sizeof first_lines - 1);
 	note(&is_served);
 	wait_until(&may_go);
-	if (!ok || !put_funcs(sink, 32 << 20))
+	if (!ok || !put_funcs(sink, text_behind))
 		result->outcome = BUCKET_FAILED;
 }
 
-/* It lacks memory several times in a row, and goes on where it was. */
-static void test_a_load_waits_until_there_is_memory(void **state)
+/* A load for which there is no memory until the count has grown so far. Returns its transfers. */
+static unsigned load_without_memory_until(atomic_uint *count, unsigned enough)
 {
 	enum { LIMIT = 256 << 20 };
 	struct load_wait wait = {.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
 	struct module_want want;
-	(void)state;
 	struct modules *m = start("1G");
 	serve = serve_after_first_lines;
 	transfers = 0;
@@ -738,15 +739,32 @@ static void test_a_load_waits_until_there_is_memory(void **state)
 	wait_until(&is_served);
 	account_add(ACCOUNT_TEXTS, LIMIT);
 	note(&may_go);
-	for (int64_t until = clock_now() + 60 * SECOND; memory_refused < 4; nanosleep(&(struct timespec){0, MS}, NULL))
+	for (int64_t until = clock_now() + 60 * SECOND; *count < enough; nanosleep(&(struct timespec){0, MS}, NULL))
 		assert_true(clock_now() < until);
 	account_add(ACCOUNT_TEXTS, -LIMIT);
 	wait_until(&over);
 	assert_int_equal(want.state, WANT_FOUND);
-	assert_int_equal(transfers, 1);
 	release(m, &wait, &want, 1);
 	stop(m);
 	account_start(0);
+	return transfers;
+}
+
+/* It lacks memory several times in a row, and goes on where it was. */
+static void test_a_load_waits_until_there_is_memory(void **state)
+{
+	(void)state;
+	text_behind = 32 << 20;
+	assert_int_equal(load_without_memory_until(&memory_refused, 4), 1);
+}
+
+/* Requests, replies and uploads may hold all of it for longer than a load waits: that does not make a small one too
+ * large. It runs again. */
+static void test_a_small_load_outlasts_its_wait(void **state)
+{
+	(void)state;
+	text_behind = 1 << 20;
+	load_without_memory_until(&transfers, 2);
 }
 
 static unsigned both; /* of two loads, those that have begun */
@@ -797,37 +815,6 @@ static void test_two_small_loads_outlast_a_lack_of_memory(void **state)
 	assert_int_equal(wants[0].state, WANT_FOUND);
 	assert_int_equal(wants[1].state, WANT_FOUND);
 	release(m, &wait, wants, 2);
-	stop(m);
-	account_start(0);
-}
-
-/* Requests, replies and uploads may hold all of it for longer than a load waits: that does not make a small one too
- * large. */
-static void test_a_small_load_outlasts_its_wait(void **state)
-{
-	enum { LIMIT = 256 << 20 };
-	struct load_wait wait = {.done = wait_over, .gone = nobody_gone, .deadline = INT64_MAX};
-	struct module_want want;
-	(void)state;
-	struct modules *m = start("1G");
-	serve = serve_few_functions;
-	transfers = 0;
-	both = 1;
-	may_go = over = false;
-	account_start(LIMIT);
-	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("a.so"), str_from(ID)));
-	assert_int_equal(modules_load(m, &wait, &want, 1), LOAD_WAIT);
-	pthread_mutex_lock(&lock);
-	wait_for_both();
-	pthread_mutex_unlock(&lock);
-	account_add(ACCOUNT_REPLIES, LIMIT);
-	note(&may_go);
-	for (int64_t until = clock_now() + 60 * SECOND; transfers < 2; nanosleep(&(struct timespec){0, MS}, NULL))
-		assert_true(clock_now() < until);
-	account_add(ACCOUNT_REPLIES, -LIMIT);
-	wait_until(&over);
-	assert_int_equal(want.state, WANT_FOUND);
-	release(m, &wait, &want, 1);
 	stop(m);
 	account_start(0);
 }
