@@ -51,14 +51,14 @@ export class Annotated {
 		return low;
 	}
 
-	// [[text, isName]…] from one byte to another.
+	// [[text, isName]…] from one byte to another. A name that is added at the second one belongs to it.
 	pieces(from, to) {
 		const out = [];
 		const take = until => {
 			if (until > from)
 				out.push([this.decoder.decode(this.bytes.subarray(from, until)), false]);
 		};
-		for (let i = this.editAt(from); i < this.edits.length && this.edits[i][0] < to; i++) {
+		for (let i = this.editAt(from); i < this.edits.length && this.edits[i][0] <= to; i++) {
 			const [at, cut, text] = this.edits[i];
 			take(at);
 			out.push([text, true]);

@@ -13,13 +13,26 @@ function breakable(one, text) {
 	return one;
 }
 
+// A path of which the folders are cut before the file and the line are.
+function path(one, text) {
+	const file = Math.max(text.lastIndexOf("/"), text.lastIndexOf("\\")) + 1;
+	if (file) {
+		const folders = element("span", "folders");
+		folders.append(element("bdi", "", text.slice(0, file), { dir: "ltr" }));
+		one.append(folders);
+	}
+	one.append(element("span", "file", text.slice(file)));
+	return one;
+}
+
 function placeOf(row) {
-	if (!row.url)
-		return breakable(element("span", "place", "", row.file ? { title: row.file } : {}), row.place ?? "");
-	const link = breakable(element("a", "", "", { href: row.url, target: "_blank", rel: "noopener noreferrer", title: row.file }), row.place);
-	const place = element("span", "place");
-	place.append(link);
-	return place;
+	if (row.url) {
+		const place = element("span", "place path");
+		place.append(path(element("a", "", "", { href: row.url, target: "_blank", rel: "noopener noreferrer", title: row.file }), row.place));
+		return place;
+	}
+	const title = row.file ? { title: row.file } : {};
+	return row.means ? breakable(element("span", "place", "", title), row.place ?? "") : path(element("span", "place path", "", title), row.place ?? "");
 }
 
 function titleRow(row) {

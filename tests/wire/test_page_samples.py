@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every sample in tests/data/text through the web page: what Chromium paints in each view, and what the copies hold, beside the server's
+own replies."""
+
+import itertools
+import os
+import re
+import shutil
+
+import pytest
+
+from browser import CHROMIUM, DRIVER, Page, browser
+from stack import ROOT, Stack
+from test_formats import CRASH, IDS
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")]
+
+DATA = os.path.join(ROOT, "tests", "data", "text")
+FOLDER = "/home/builder/src/project-1.0/library/core/"  # of the sources
+FILES = sorted(os.path.join(folder, name) for folder in (DATA, CRASH) for name in os.listdir(folder) if name.endswith((".txt", ".json")))
+
+# Asks, waits for the rows of both views, and returns of each row the text that is painted: the characters that lie within all boxes that
+# clip them, before an ellipsis.
+WALK = """
+const [text, modules, done] = arguments;
+const part = id => document.getElementById(id);
+const until = async condition => { while (!condition()) await new Promise(next => setTimeout(next, 5)); };
+const clips = node => {
+    const out = [];
+    for (let one = node.parentElement; one !== document.body; one = one.parentElement) {
+        const style = getComputedStyle(one);
+        if (style.overflowX === "visible" || style.display === "inline")
+            continue;
+        const { left, top, right, bottom } = one.getBoundingClientRect();
+        const cut = style.textOverflow === "ellipsis" && one.scrollWidth > one.clientWidth ? parseFloat(style.fontSize) : 0;
+        out.push({ left, top, bottom, right: right - cut });
+    }
+    return out;
+};
+const painted = element => {
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), range = document.createRange();
+    let out = "";
+    for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+        const boxes = clips(node);
+        for (let i = 0; i < node.data.length; i++) {
+            range.setStart(node, i);
+            range.setEnd(node, i + 1);
+            const at = range.getClientRects()[0], middle = at && (at.top + at.bottom) / 2;
+            if (at?.width && boxes.every(one => at.left >= one.left - .5 && at.right <= one.right + .5 && middle > one.top && middle < one.bottom))
+                out += node.data[i];
+        }
+        out += " ";
+    }
+    return element.scrollWidth > element.clientWidth ? out + "…" : out;
+};
+const view = async name => {
+    part(`view-${name}`).click();
+    await until(() => part(name).querySelector(".row"));
+    return [...part(name).querySelectorAll(".row")].map(painted).filter(row => row.trim());
+};
+const copies = {};
+navigator.clipboard.writeText = text => { copies.last = text; return Promise.resolve(); };
+const copied = async kind => {
+    copies.last = null;
+    part(`copy-${kind}`).click();
+    await until(() => copies.last !== null);
+    return copies.last;
+};
+(async () => {
+    part("clear").click();
+    part("input").value = text;
+    part("modules").value = modules;
+    part("send").click();
+    await until(() => document.body.classList.contains("answered") && part("cancel").hidden);
+    if (part("result").hidden)
+        return { none: part("unknown-title").textContent };
+    part("fold").hidden || part("fold").click();
+    return {
+        long: part("report").classList.contains("long"), summary: part("summary").textContent,
+        report: await view("report"), frames: await view("frames"), copy: await copied("report"), text: await copied("frames"),
+    };
+})().then(done, problem => done({ problem: String(problem) }));
+"""
+
+
+def sample(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def given(path):
+    """What a person knows who has the symbols."""
+    return {module: ident for module, ident in IDS.items() if os.path.dirname(path) == CRASH}
+
+
+def ask(stack, path, text, **headers):
+    query = "&".join(f"module={module}={ident}" for module, ident in given(path).items())
+    reply = stack.client.post("/symbolicate/text?" + query, text, **headers)
+    assert reply.status == 200
+    return reply
+
+
+@pytest.fixture(scope="module")
+def stack():
+    """With the symbols of the samples, under whichever ids they tell."""
+    with Stack(symbols=None, config={"missing_ttl": "0"}) as s:
+        shutil.copytree(os.path.join(ROOT, "tests", "data", "symbols"), s.symbols.directory, dirs_exist_ok=True)
+        for path in FILES:
+            for frame in ask(s, path, sample(path), Accept="application/json").json()["frames"]:
+                symbols = os.path.join(os.path.dirname(path), frame.get("module", "").split(".")[0] + ".sym")
+                if os.path.isfile(symbols) and frame["id"]:
+                    with open(symbols, encoding="utf-8") as f:
+                        body = f.read().split("\n", 1)[1]
+                    s.symbols.add(frame["module"], re.sub(r"^(FILE \d+ )", rf"\1{FOLDER}", body, flags=re.M), frame["id"])
+        yield s
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, stack):
+    with browser(tmp_path_factory.mktemp("chromium")) as driver:
+        one = Page(driver, stack.node.nginx.port).open()
+        yield one
+        one.quiet()
+
+
+def bare(text):
+    return re.sub(r"\s+", "", text)
+
+
+def lost_in_report(seen, text):
+    """Lines that are not painted as the server writes them; of a long text those in sight, perhaps with an ellipsis."""
+    lines = [line for line in map(bare, text.split("\n")) if line]
+    rows = [bare(row) for row in seen["report"]]
+    pairs = list(zip(lines, rows)) if seen["long"] else list(itertools.zip_longest(lines, rows))
+    return [(line, row) for line, row in pairs if line != row and not (row and row[-1] == "…" and line.startswith(row[:-1]))]
+
+
+def lost_in_frames(seen, reply):
+    """Calls of which the name, or the file and line, is not painted in any row."""
+    rows = [bare(row) for row in seen["frames"]]
+    lost = []
+    for frame in reply["frames"]:
+        for call in [*frame.get("inlines", []), frame] if "function" in frame else []:
+            place = f"{os.path.basename(call.get('file', ''))}:{call['line']}" if "line" in call else ""
+            if not any(bare(call["function"]) in row and place in row for row in rows):
+                lost.append((call["function"], place))
+    return lost
+
+
+def walk(page, stack, path, text):
+    """What is not painted, or not copied, by view."""
+    seen = page.driver.execute_async_script(WALK, text, "\n".join(f"{module} = {ident}" for module, ident in given(path).items()))
+    assert "problem" not in seen, seen
+    written, reply = ask(stack, path, text).text, ask(stack, path, text, Accept="application/json").json()
+    if "none" in seen:
+        return {"none": seen["none"]} if reply["frames"] else {}
+    copied = [] if seen["copy"] == written else [seen["copy"][-200:]]
+    return {"report": lost_in_report(seen, written), "frames": lost_in_frames(seen, reply), "copy": copied}
+
+
+def variants(text, reply):
+    """Also cut behind its last frame, without a newline; and as so many rows that only those in sight are in the page."""
+    lines = text.splitlines(True)
+    last = reply["frames"][-1]["text_line"] if reply["frames"] else len(lines)
+    return {"whole": text, "cut": "".join(lines[:last]).rstrip("\n"), "long": text * (1 + 2000 // len(lines))}
+
+
+def test_every_sample_in_every_view(page, stack):
+    lost = []
+    for path in FILES:
+        text = sample(path)
+        for kind, whole in variants(text, ask(stack, path, text, Accept="application/json").json()).items():
+            for view, bad in walk(page, stack, path, whole).items():
+                if bad:
+                    lost.append(f"{os.path.basename(path)} {kind} {view}: {len(bad)}, such as {bad[:2]}")
+    assert not lost, "\n".join(lost)
