@@ -37,8 +37,8 @@ const struct config_row config_rows[] = {
         {"io_timeout", TYPE_DURATION, AT(io_timeout), "30s", 100 * MSEC, HOUR, NULL, false, FRONT,
                 "How long a read from nginx or a write to it may stall."},
         {"reply_rate_min", TYPE_BYTES, AT(reply_rate_min), "16K", 0, G, NULL, true, FRONT,
-                "Bytes a second that nginx must take of a reply; one that is io_timeout behind is cut off. 0: any "
-                "progress will do."},
+                "Bytes a second that nginx must take of a reply in the mean; one that is io_timeout behind is cut off. "
+                "0: any progress will do."},
         {"request_timeout", TYPE_DURATION, AT(request_timeout), "120s", 100 * MSEC, HOUR, NULL, true, FRONT,
                 "A request that takes longer gets 503."},
 

@@ -35,6 +35,7 @@ struct reply {
 	bool begun;     /* the head has been sent, or could not be */
 	bool good;      /* everything so far has been sent */
 	int64_t waited; /* how long its reader was waited for */
+	uint64_t taken; /* bytes that the connection had taken when it was last waited for */
 	bool slow;      /* it was given up because its reader was too slow */
 };
 

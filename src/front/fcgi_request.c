@@ -16,6 +16,7 @@ struct fcgi_request {
 	/* ipcFd and keepConnection are marked as internal. There is no other way to hand libfcgi a connection; they
 	 * have kept their meaning for twenty years, and test_front fails if that changes. */
 	FCGX_Request lib;
+	uint64_t taken; /* bytes of the reply */
 };
 
 bool fcgi_library_init(void)
@@ -43,6 +44,7 @@ void fcgi_request_free(struct fcgi_request *r)
 bool fcgi_request_accept(struct fcgi_request *r, int fd)
 {
 	r->lib.ipcFd = fd;
+	r->taken = 0;
 	/* Otherwise the connection would be closed as that of the previous request. */
 	r->lib.keepConnection = 1;
 	/* When libfcgi closes it, it does so at once, without waiting for the peer to do the same. */
@@ -164,16 +166,17 @@ static __attribute__((noinline)) ssize_t send_some(int fd, struct iovec *piece, 
 	return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) ? 0 : n;
 }
 
-static bool write_batch(int fd, struct batch *b, const struct fcgi_waiter *w)
+static bool write_batch(struct fcgi_request *r, struct batch *b, const struct fcgi_waiter *w)
 {
 	struct iovec *piece = b->pieces;
 	unsigned count = b->count;
 	while (count) {
-		ssize_t n = send_some(fd, piece, count);
+		ssize_t n = send_some(r->lib.ipcFd, piece, count);
 		if (n < 0)
 			return false;
+		r->taken += (size_t)n;
 		skip_written(&piece, &count, (size_t)n);
-		if (count && !w->wait(w->arg, (size_t)n))
+		if (count && !w->wait(w->arg, r->taken))
 			return false;
 	}
 	return true;
@@ -191,7 +194,7 @@ bool fcgi_request_write(
 			more = take_record(&b, left, r->lib.requestId);
 		if (!more && last)
 			take_end(&b, r->lib.requestId);
-		good = write_batch(r->lib.ipcFd, &b, w);
+		good = write_batch(r, &b, w);
 	}
 	/* Half a record may have been sent. */
 	if (!good)

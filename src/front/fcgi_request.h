@@ -4,6 +4,7 @@
 #define FRONT_FCGI_REQUEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -27,9 +28,9 @@ const char *fcgi_request_param(const struct fcgi_request *r, const char *name);
 /* Reads some of the body, waiting for at least a byte. 0 at its end; -1 on failure: the peer went away, or was silent
  * for the connection's SO_RCVTIMEO. */
 ssize_t fcgi_request_read(struct fcgi_request *r, void *to, size_t n);
-/* Waits until a connection takes more; `taken`: the bytes that it took since the wait before. False: gives it up. */
+/* Waits until a connection takes more; `taken`: the bytes that it took since the reply began. False: gives it up. */
 struct fcgi_waiter {
-	bool (*wait)(void *arg, size_t taken);
+	bool (*wait)(void *arg, uint64_t taken);
 	void *arg;
 };
 /* Sends a piece of the reply: `head`, which begins it and ends in an empty line, or nothing, then more of its body.

@@ -14,7 +14,8 @@
 #include "front/exchange_private.h"
 
 enum { HEAD_MAX = 8192, LOGGED_PATH = 300, LOGGED_AGENT = 150 };
-enum { GZIP_PIECE = 256 << 10 }; /* compressed bytes that are sent before the rest is known */
+enum { PATIENCE_MAX = 24 * 3600 }; /* seconds that all which a reader has taken may earn it */
+enum { GZIP_PIECE = 256 << 10 };   /* compressed bytes that are sent before the rest is known */
 
 static bool is_name(struct str s, const char *name)
 {
@@ -151,25 +152,35 @@ static void wait_here(struct exchange_private *p)
 	p->reply.waited += clock_now() - began;
 }
 
-/* Waits for the reader. Each byte that it takes earns it the time that reply_rate_min grants for it, and it may be
- * io_timeout behind; what others take of the processor meanwhile does not count. */
-static bool wait_for_reader(void *arg, size_t taken)
+/* The time that so many bytes may take at this rate. */
+static int64_t time_at_rate(uint64_t bytes, uint64_t rate)
+{
+	double seconds = (double)bytes / (double)rate;
+	return (int64_t)(seconds < PATIENCE_MAX ? seconds : PATIENCE_MAX) * SECOND;
+}
+
+/* Waits for the reader. It may be io_timeout behind reply_rate_min in the mean since the reply began, since what it has
+ * taken may lie in a file that nginx empties before it takes more; without a rate, each byte gives it io_timeout. What
+ * others take of the processor meanwhile does not count. */
+static bool wait_for_reader(void *arg, uint64_t taken)
 {
 	struct exchange_private *p = arg;
+	struct reply *r = &p->reply;
 	const struct config *c = p->x.config;
-	int64_t earned = taken && c->reply_rate_min ? (int64_t)taken * SECOND / (int64_t)c->reply_rate_min
-	                 : taken                    ? c->io_timeout
-	                                            : 0;
-	p->patience = c->io_timeout - p->patience > earned ? p->patience + earned : c->io_timeout;
-	int64_t before = p->reply.waited;
+	if (c->reply_rate_min)
+		p->patience = c->io_timeout + time_at_rate(taken, c->reply_rate_min) - r->waited;
+	else if (taken > r->taken)
+		p->patience = c->io_timeout;
+	r->taken = taken;
+	int64_t before = r->waited;
 	/* Inside a transfer there is no pausing: what runs it may not be ready to go on on another thread. */
-	if (p->reply.stored || !front_pause(p, PAUSE_READER))
+	if (r->stored || !front_pause(p, PAUSE_READER))
 		wait_here(p);
-	p->patience -= p->reply.waited - before;
-	p->reply.slow = p->patience <= 0;
-	if (p->reply.slow)
+	p->patience -= r->waited - before;
+	r->slow = p->patience <= 0;
+	if (r->slow)
 		metric_add(M_REPLIES_SLOW, 1);
-	return !p->reply.slow;
+	return !r->slow;
 }
 
 /* Sends a piece of the body; with the first one the head, and with the last one the end. */

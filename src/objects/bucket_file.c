@@ -321,9 +321,11 @@ static enum bucket_outcome read_object(struct file_client *c, int fd, const stru
 	if (bucket_body_begin(body, &head) != BUCKET_OK)
 		return bucket_result_set(result, BUCKET_ABORTED, "%s", body->problem);
 	while ((n = read(fd, c->buffer, sizeof c->buffer)) > 0) {
+		int64_t began = clock_now();
 		at += n;
 		if (bucket_body_add(body, c->buffer, (size_t)n) != BUCKET_OK)
 			break;
+		deadline += body->raw ? clock_now() - began : 0;
 		if (cancel && atomic_load(cancel))
 			return bucket_result_set(result, BUCKET_ABORTED, "cancelled");
 		if (clock_now() > deadline)

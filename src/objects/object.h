@@ -30,7 +30,7 @@ struct bucket_head {
 	char etag[BUCKET_ETAG]; /* as the source sends it, with its quotes; empty: none */
 };
 /* Where an object goes as it is stored: begin (may be NULL) once, then add for each piece. Returning false aborts the
- * transfer. */
+ * transfer. How long add takes counts towards no limit: it may wait for somebody who reads slowly. */
 struct bucket_raw_sink {
 	bool (*begin)(void *arg, const struct bucket_head *head);
 	bool (*add)(void *arg, const uint8_t *data, size_t len);

@@ -52,6 +52,7 @@ struct transfer {
 	size_t error_body;
 	curl_off_t moved; /* bytes of the body when on_progress was last called */
 	int64_t moved_at; /* when that number last changed; clock_now() */
+	int64_t excused;  /* time that counts towards no limit */
 	bool stalled;
 };
 
@@ -284,6 +285,21 @@ static void read_head(struct transfer *t)
 	r->date = date_of(t->easy);
 }
 
+static long milliseconds(int64_t t)
+{
+	return t <= 0 ? 1 : (long)((t + MS - 1) / MS);
+}
+
+/* How long the receiver of a body has taken is not the server's fault. stands_still notices that the rest does not
+ * come: curl's own limit of speed would count that time. */
+static bool excuse(struct transfer *t, int64_t taken)
+{
+	t->excused += taken;
+	t->moved_at += taken;
+	return !curl_easy_setopt(t->easy, CURLOPT_LOW_SPEED_TIME, 0L) &&
+	       !curl_easy_setopt(t->easy, CURLOPT_TIMEOUT_MS, milliseconds(t->pool->limits.total_timeout + t->excused));
+}
+
 /* Called with at most 16 KiB. Any result but len ends the transfer. */
 static size_t on_body(char *data, size_t size, size_t len, void *arg)
 {
@@ -294,19 +310,17 @@ static size_t on_body(char *data, size_t size, size_t len, void *arg)
 		return CURL_WRITEFUNC_ERROR;
 	if (!t->reply->status)
 		read_head(t);
-	bool more = status_of(t) == 200 && q->body ? q->body(q->arg, (const uint8_t *)data, len)
-	                                           : add_error_body(t, data, len);
+	bool good = status_of(t) == 200 && q->body;
+	int64_t began = clock_now();
+	bool more = good ? q->body(q->arg, (const uint8_t *)data, len) : add_error_body(t, data, len);
+	if (more && good && q->body_waits)
+		more = excuse(t, clock_now() - began);
 	return more ? len : CURL_WRITEFUNC_ERROR;
 }
 
 bool transfer_to_buffer(void *arg, const uint8_t *data, size_t len)
 {
 	return buffer_append(arg, data, len);
-}
-
-static long milliseconds(int64_t t)
-{
-	return t <= 0 ? 1 : (long)((t + MS - 1) / MS);
 }
 
 static bool set_limits(CURL *h, const struct bucket_limits *l)
@@ -317,7 +331,6 @@ static bool set_limits(CURL *h, const struct bucket_limits *l)
 	        l->max_size < INT64_MAX / 4 ? (curl_off_t)(l->max_size + l->max_size / 8 + READ_BUFFER) : 0;
 	return !curl_easy_setopt(h, CURLOPT_MAXFILESIZE_LARGE, largest) &&
 	       !curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(l->connect_timeout)) &&
-	       !curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, milliseconds(l->total_timeout)) &&
 	       !curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, (long)LOW_SPEED) &&
 	       !curl_easy_setopt(h, CURLOPT_BUFFERSIZE, (long)READ_BUFFER) &&
 	       !curl_easy_setopt(h, CURLOPT_MAXREDIRS, 5L);
@@ -445,6 +458,7 @@ static bool set_request(const struct transfer *t, const struct transfer_request 
 	long stall = (milliseconds(t->pool->limits.stall_timeout) + 999) / 1000;
 	if (curl_easy_setopt(h, CURLOPT_URL, q->url) || curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers) ||
 	        curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, q->takes_long ? 0 : stall) ||
+	        curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, milliseconds(t->pool->limits.total_timeout)) ||
 	        curl_easy_setopt(h, CURLOPT_HTTPGET, 1L) ||
 	        curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, get ? NULL : q->method))
 		return false;
@@ -460,7 +474,7 @@ static void run_once(struct transfer *t, const struct transfer_request *request,
 	t->request = request;
 	t->reply = reply;
 	t->error_body = 0;
-	t->moved = 0;
+	t->moved = t->excused = 0;
 	t->stalled = false;
 	t->problem[0] = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;

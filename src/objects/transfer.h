@@ -54,6 +54,7 @@ struct transfer_request {
 	bool takes_long;          /* the server works before it answers: only total_timeout counts */
 	/* Receives the body of a 200, when the reply already has the head; false ends the transfer. */
 	bool (*body)(void *arg, const uint8_t *data, size_t len);
+	bool body_waits; /* how long it takes does not count */
 	void *arg;
 	const atomic_bool *cancel; /* may be NULL */
 };

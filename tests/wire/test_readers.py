@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that do not read their replies, or slowly: they hold no worker, and nginx keeps nothing in files for them."""
 
+import contextlib
 import gzip
 import http.client
 import json
+import os
 import random
 import socket
+import time
 
 import pytest
 
 from client import job
 from stack import RawMemcached, Stack, children, opened, wait_for
-from symbols import debug_id
+from symbols import Symbols, debug_id, module_line
 
 APP = ["app", debug_id("app")]
 FUNCTIONS, FRAMES, READERS = 2000, 15_000, 8
@@ -47,14 +50,14 @@ def body_of(frames):
 BODY = body_of(FRAMES)
 
 
-def ask(stack, headers=(), body=BODY):
+def ask(stack, headers=(), body=BODY, method="POST", path="/symbolicate/v5"):
     """Asks and reads nothing; what is on the way is little."""
     connection = stack.client.connect()
     connection.sock = socket.socket()
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     connection.sock.settimeout(60)
     connection.sock.connect((connection.host, connection.port))
-    connection.request("POST", "/symbolicate/v5", body, dict(headers))
+    connection.request(method, path, body, dict(headers))
     return connection
 
 
@@ -97,7 +100,7 @@ def test_a_reader_that_leaves_ends_its_reply(stack):
 
 
 def test_a_reader_that_is_too_slow_is_cut_off():
-    s = make(io_timeout="1s")
+    s = make(io_timeout="1s", reply_rate_min="1M")
     try:
         connection = ask(s)
         wait_for(lambda: s.node.metrics()[SLOW] == 1, "the reader to be given up")
@@ -141,3 +144,62 @@ def test_pages_that_are_lost_while_a_reader_is_waited_for_are_loaded_again(stays
         assert s.bucket.hits(APP) == 2
         wait_for(lambda: s.node.metrics()['symbolicated_memory_bytes{kind="replies"}'] == 0, "the account to be settled")
         assert "was cut off" not in s.daemon.log_text()
+
+
+# ---- files as they are stored ----
+
+LIB = "lib.so"
+SYM = f"/{LIB}/{debug_id(LIB)}/{LIB}.sym"
+FILE = module_line(LIB, debug_id(LIB)) + ("FUNC 1000 10 0 a\n" + "1000 10 1 0\n" * 100_000).encode() * 14
+MB = 1 << 20
+
+
+@contextlib.contextmanager
+def files_served(place, kind, temporary, **config):
+    """A stack with FILE in a source of this kind, whose nginx may keep so much of a reply in a file. Its timeouts are shorter than
+    the readers take."""
+    quick = {"downloads": "stream", "bucket_stall_timeout": "2s", "bucket_total_timeout": "2s", "io_timeout": "500ms", **config}
+    symbols = Symbols(str(place))
+    symbols.put(LIB, debug_id(LIB), FILE)
+    os.chmod(place, 0o755)
+    os.chmod(place.parent, 0o755)
+    stack = Stack(symbols=str(place), memcached=0, config=quick)
+    if kind == "file":
+        stack = Stack(bucket=False, memcached=0, config={**quick, "source": f"file://{place}"})
+    with stack as s:
+        nginx = s.node.nginx
+        nginx.stop()
+        nginx.conf["changes"] = [("symbolicated-server.conf", "fastcgi_max_temp_file_size 60m", f"fastcgi_max_temp_file_size {temporary}")]
+        nginx.start()
+        yield s
+
+
+def pieces_at(reply, rate):
+    """What arrives, read at so many bytes a second in the mean."""
+    begin, got = time.monotonic(), 0
+    while piece := reply.read(1 << 16):
+        got += len(piece)
+        yield piece
+        time.sleep(max(0, begin + got / rate - time.monotonic()))
+
+
+@pytest.mark.slow
+@pytest.mark.in_turn
+@pytest.mark.parametrize("kind, temporary", [("http", "8m"), ("http", "0"), ("file", "0")])
+def test_a_slow_download_that_keeps_the_rate_is_whole(tmp_path, kind, temporary):
+    """nginx that keeps a part in a file takes nothing more until the reader has that; what keeps none waits at each piece."""
+    with files_served(tmp_path / "symbols", kind, temporary, reply_rate_min="1M") as s:
+        reply = ask(s, method="GET", path=SYM, body=None).getresponse()
+        assert b"".join(pieces_at(reply, 3 * MB)) == FILE
+        assert s.node.metrics()[SLOW] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("temporary", ["2m", "0"])
+def test_a_download_below_the_rate_is_cut_off(tmp_path, temporary):
+    with files_served(tmp_path / "symbols", "http", temporary, reply_rate_min="8M") as s:
+        reply = ask(s, method="GET", path=SYM, body=None).getresponse()
+        slowly = pieces_at(reply, MB)
+        wait_for(lambda: next(slowly) and s.node.metrics()[SLOW] == 1, "the reader to be given up")
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            reply.read()
