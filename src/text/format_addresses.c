@@ -4,12 +4,14 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/path.h"
 
 enum {
 	ADDRESSES_MAX = 256, /* of a line */
 	FIXED_MAX = 0x7fffffff,
 	HANDLER_FRAMES = 3, /* of glog and absl, up to where a signal came */
 	SWIFT_MARKS = 8,
+	NUMBERS_MAX = 8, /* of a line, tried as addresses */
 };
 
 /* An address of a process. */
@@ -213,7 +215,7 @@ static struct str file_named(struct rest line, struct rest marks)
  *   #1    Object "/tmp/libx.so", at 0x7f97a43ab104, in     backward-cpp
  *   ??:? ???[0x7f3c7e7ba10f]                               D
  * before: what stands before the address; after: behind it. */
-static bool read_unknown(struct text_reader *r, struct rest line)
+static bool read_unknown_at(struct text_reader *r, struct rest line, const char *hex)
 {
 	static const struct {
 		const char *before, *after;
@@ -226,10 +228,9 @@ static bool read_unknown(struct text_reader *r, struct rest line)
 	        {"??:? ???[", "]", 1},
 	        {"??:? [", "]", 1},
 	};
-	const char *hex = find_word(line.at, line.end, "0x");
-	struct rest rest = {hex, line.end};
 	struct text_frame f = {.base = TEXT_ELF};
-	if (!hex || !take_0x(&rest, &f.offset))
+	struct rest rest = {hex, line.end};
+	if (!take_0x(&rest, &f.offset))
 		return false;
 	for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
 		struct rest after = rest;
@@ -244,6 +245,15 @@ static bool read_unknown(struct text_reader *r, struct rest line)
 		return found_address(
 		        r, &f, TEXT_EXACT, between(name, marks.at), forms[i].name > 1 ? TEXT_AT : TEXT_PARENTHESES);
 	}
+	return false;
+}
+
+static bool read_unknown(struct text_reader *r, struct rest line)
+{
+	const char *hex = find_word(line.at, line.end, "0x");
+	for (unsigned i = 0; hex && i < NUMBERS_MAX; i++, hex = find_word(hex + 1, line.end, "0x"))
+		if (read_unknown_at(r, line, hex))
+			return true;
 	return false;
 }
 
@@ -289,18 +299,6 @@ static bool read_lldb(struct text_reader *r, struct rest line)
 	return number ? found_caller(r, &f, path, gap, style) : found_address(r, &f, TEXT_EXACT, gap, style);
 }
 
-/* The parenthesis that belongs to the one at close; NULL: there is none. */
-static const char *opening(const char *from, const char *close)
-{
-	unsigned depth = 1;
-	while (close > from && depth) {
-		close--;
-		depth += *close == ')';
-		depth -= *close == '(';
-	}
-	return depth ? NULL : close;
-}
-
 /* strace -k: " > /usr/lib/libc.so.6(__libc_start_main+0x85) [0x27305]", where the last is an offset. The first frame of
  * a stack is where the process stopped. */
 static bool read_strace(struct text_reader *r, struct rest line)
@@ -308,7 +306,7 @@ static bool read_strace(struct text_reader *r, struct rest line)
 	struct text_frame f = {.base = TEXT_IMAGE};
 	if (!blanks(&line) || !take_literal(&line, "> "))
 		return false;
-	const char *close = find_last(line.at, line.end, ')'), *open = close ? opening(line.at, close) : NULL;
+	const char *close = find_last(line.at, line.end, ')'), *open = close ? text_opening(line.at, close) : NULL;
 	struct rest hex = {close ? close + 1 : line.end, line.end};
 	if (!open || open == line.at || !take_literal(&hex, " [") || !take_0x(&hex, &f.offset) ||
 	        !take_literal(&hex, "]") || hex.at != hex.end)
@@ -371,7 +369,10 @@ static bool read_torch(struct text_reader *r, struct rest line)
 	uint64_t number;
 	if (!take_literal(&line, "frame #") || !take_decimal(&line, &number) || !take_literal(&line, ": "))
 		return false;
-	const char *open = find_last(line.at, line.end, '('), *plus = open ? find_last(line.at, open, '+') : NULL;
+	const char *open = line.end;
+	while ((open = find_last(line.at, open, '(')) && memcmp(open + 1, "0x", line.end - open > 2 ? 2 : 0) != 0)
+		;
+	const char *plus = open ? find_last(line.at, open, '+') : NULL;
 	struct rest offset = {plus ? plus + 1 : line.end, line.end}, tail = {open ? open + 1 : line.end, line.end};
 	if (!plus || plus[-1] != ' ' || !take_literal(&offset, " ") || !take_0x(&offset, &at.offset) ||
 	        !take_literal(&offset, " (") || !take_0x(&tail, &at.address) || !take_literal(&tail, " in ") ||
@@ -386,35 +387,44 @@ static bool read_torch(struct text_reader *r, struct rest line)
 	return text_found_caller(r, &f, &at);
 }
 
+/* "1109,7f3356c8b000+1000]", in which the address must be. */
+static bool take_segment(struct rest *r, uint64_t ip, struct text_frame *f)
+{
+	uint64_t start, size;
+	if (!take_hex(r, &start))
+		return false;
+	bool told = take_literal(r, ",");
+	f->offset = start;
+	if ((told && !take_hex(r, &start)) || !take_literal(r, "+") || !take_hex(r, &size) || !take_literal(r, "]") ||
+	        ip < start || ip - start >= size)
+		return false;
+	f->base = told ? TEXT_FILE : TEXT_EXEC;
+	f->offset = told ? f->offset : ip - start;
+	return true;
+}
+
 /* Linux: "app[123]: segfault at 0 ip 00007f… sp … error 4 in libdie.so[1109,7f3356c8b000+1000]". Older kernels do not
  * tell the offset in the file, only where the mapping begins, as does "traps: app[123] general protection fault ip:…".
  */
 bool text_read_kernel(struct text_reader *r, struct rest line)
 {
-	struct text_frame f = {.base = TEXT_FILE};
-	uint64_t ip, start, size;
+	struct text_frame f = {0};
+	uint64_t ip;
 	const char *word = find_word(line.at, line.end, " ip");
 	const char *in = word ? find_word(word, line.end, " in ") : NULL;
-	if (!in)
+	if (!in || in + strlen(" in ") == line.end)
 		return false;
 	struct rest at = {word + strlen(" ip:"), line.end}, rest = {in + strlen(" in "), line.end};
-	const char *open = memchr(rest.at, '[', (size_t)(rest.end - rest.at));
-	if (!open || open == rest.at || !take_hex(&at, &ip) || !find_word(at.at, in, " error"))
+	if (!take_hex(&at, &ip) || !find_word(at.at, in, " error"))
 		return false;
-	struct str path = between(rest.at, open);
-	rest.at = open + 1;
-	if (!take_hex(&rest, &start))
-		return false;
-	bool told = take_literal(&rest, ",");
-	f.offset = start;
-	if ((told && !take_hex(&rest, &start)) || !take_literal(&rest, "+") || !take_hex(&rest, &size) ||
-	        !take_literal(&rest, "]") || ip < start || ip - start >= size)
-		return false;
-	if (!told) {
-		f.base = TEXT_EXEC;
-		f.offset = ip - start;
+	const char *name = rest.at, *open = name;
+	while ((open = memchr(open + 1, '[', (size_t)(rest.end - open - 1)))) {
+		rest.at = open + 1;
+		if (take_segment(&rest, ip, &f))
+			return text_found_at(
+			        r, &f, TEXT_EXACT, between(name, open), between(rest.at, rest.at), TEXT_PARENTHESES);
 	}
-	return text_found_at(r, &f, TEXT_EXACT, path, between(rest.at, rest.at), TEXT_PARENTHESES);
+	return false;
 }
 
 bool text_read_address(struct text_reader *r, struct rest line)

@@ -17,11 +17,11 @@ static bool read_unreal(struct text_reader *r, struct rest line)
 {
 	static const char mark[] = "!UnknownFunction(";
 	struct text_frame f = {.base = TEXT_IMAGE};
-	const char *end = find_word(line.at, line.end, mark), *from = end;
-	while (from > line.at && !is_blank((unsigned char)from[-1]))
-		from--;
-	if (!end || from == end)
+	const char *end = find_word(line.at, line.end, mark), *from = end ? find_word(line.at, end, "0x") : NULL;
+	struct rest before = {from ? from + strlen("0x") : NULL, end};
+	if (!from || !take_hex_digits(&before).len || !take_literal(&before, " ") || before.at == end)
 		return false;
+	from = before.at;
 	line.at = end + sizeof mark - 1;
 	if (!take_0x(&line, &f.offset) || !take_literal(&line, ")"))
 		return false;
@@ -38,19 +38,20 @@ static bool read_unreal(struct text_reader *r, struct rest line)
  * exceptions. */
 static bool read_unity(struct text_reader *r, struct rest line)
 {
+	static const char unnamed[] = ") (function-name not available)";
 	struct text_frame f = {.base = TEXT_ELF};
 	blanks(&line);
 	if (!take_0x(&line, &f.offset) || !take_literal(&line, " ("))
 		return false;
-	const char *close = find_word(line.at, line.end, ") ");
+	const char *none = find_word(line.at, line.end, unnamed), *close = find_word(line.at, line.end, ") ");
 	if (!close)
 		return false;
-	line.at = close + 2;
+	line.at = none ? none + strlen(") ") : close + strlen(") ");
 	bool exact = !r->unity_line || r->line - r->unity_line > UNITY_LINES || r->unity_signal;
 	r->unity_line = r->line;
 	r->unity_signal = str_equal(between(line.at, line.end), str_from("KiUserExceptionDispatcher"));
 	const char *name = line.at;
-	if (!take_literal(&line, "(function-name not available)"))
+	if (!take_literal(&line, unnamed + strlen(") ")))
 		return false;
 	return text_found_at(
 	        r, &f, exact ? TEXT_EXACT : TEXT_CALL, (struct str){"", 0}, between(name, line.at), TEXT_AT);

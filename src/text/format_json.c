@@ -11,6 +11,7 @@
  * addresses made up from their numbers, MongoDB's of such made up from their bases. */
 #include <config.h>
 
+#include "json/scan.h"
 #include "text/formats.h"
 
 enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40, FIXED_MAX = 0x7fffffff, PAGE_SHIFT = 12, MONGO_SHIFT = 29 };
@@ -242,19 +243,19 @@ static void end_object(struct text_reader *r, const char *at)
 	text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
-/* Apple escapes slashes. Values with other escapes are not kept. */
+/* value: in quotes, which it lacks here. A long one is not kept, nor one that is no JSON; but of a function's name it
+ * is only asked whether it has one, and which if it is short. */
 static void keep_string(struct text_object *o, enum text_json_string s, struct str value)
 {
-	size_t len = 0;
-	o->lengths[s] = 0;
-	if (value.len > TEXT_JSON_VALUE)
-		return;
-	for (size_t i = 0; i < value.len; i++) {
-		if (value.data[i] == '\\' && (++i == value.len || value.data[i] != '/'))
-			return;
-		o->strings[s][len++] = value.data[i];
+	const uint8_t *quote = (const uint8_t *)value.data - 1;
+	struct scan whole = {.start = quote, .at = quote, .end = quote + value.len + 2};
+	struct str raw;
+	bool kept = value.len <= TEXT_JSON_VALUE && scan_string(&whole, &raw);
+	o->lengths[s] = kept ? scan_decode(o->strings[s], raw) : 0;
+	if (!kept && s == JSON_NAME) {
+		o->lengths[s] = value.len < TEXT_JSON_VALUE ? value.len : TEXT_JSON_VALUE;
+		memcpy(o->strings[s], value.data, o->lengths[s]);
 	}
-	o->lengths[s] = len;
 }
 
 /* Digits in JSON, or a string of 0x and hex digits. */
@@ -312,7 +313,7 @@ static void take_value(struct text_object *o, struct str key, struct str value, 
 		bool taken = members[i].take(&r, &o->numbers[member]) && r.at == r.end;
 		o->has = (o->has & ~(1U << member)) | (unsigned)taken << member;
 	} else if (quoted && !(members[i].weak && o->lengths[member])) {
-		keep_string(o, member, member == JSON_NAME ? str_first(value, TEXT_JSON_VALUE) : value);
+		keep_string(o, member, value);
 	}
 }
 
@@ -355,7 +356,12 @@ static void take_node_path(const struct text_reader *r, struct text_object *o, s
 {
 	if (value.len < strlen(" []") || memcmp(value.data, " [", 2) != 0 || !ends_with(value, "]"))
 		return;
-	keep_string(o, JSON_PATH, (struct str){value.data + 2, value.len - 3});
+	keep_string(o, JSON_PATH, value);
+	struct str path = string_of(o, JSON_PATH);
+	if (path.len < strlen(" []"))
+		return;
+	o->lengths[JSON_PATH] = path.len - strlen(" []");
+	memmove(o->strings[JSON_PATH], o->strings[JSON_PATH] + strlen(" ["), o->lengths[JSON_PATH]);
 	o->edits[0] = (struct text_edit){r->at + (uint64_t)(value.data - r->start), 0, TEXT_AT | TEXT_STRING};
 	o->node_symbol = o->lengths[JSON_PATH] > 0;
 }

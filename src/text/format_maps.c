@@ -109,17 +109,13 @@ static bool read_lldb(struct text_reader *r, struct rest line)
  * Empty: there is none, or blanks in a path leave it open where one ends. */
 static struct str unstrip_path(struct rest line)
 {
-	struct str words[3];
-	for (unsigned i = 0; i < 3; i++) {
-		const char *from = line.at;
-		while (line.at < line.end && !is_blank(*line.at))
-			line.at++;
-		words[i] = between(from, line.at);
-		if (i < 2 && !take_literal(&line, " "))
-			return (struct str){"", 0};
+	if (take_literal(&line, "- ") || take_literal(&line, ". ")) {
+		const char *name = find_word(line.at, line.end, " /");
+		return name ? between(name + 1, line.end) : (struct str){"", 0};
 	}
-	struct str path = words[0].len && *words[0].data == '/' ? words[0] : words[2];
-	return line.at == line.end && path.len && *path.data == '/' ? path : (struct str){"", 0};
+	const char *debug = find_word(line.at, line.end, " - "), *here = find_word(line.at, line.end, " . ");
+	const char *end = debug ? debug : here ? here : find_word(line.at, line.end, " /");
+	return end && peek(&line) == '/' ? between(line.at, end) : (struct str){"", 0};
 }
 
 /* eu-unstrip -n: 0x7fe8be9f2000+0x5000 4d17…@0x7fe8be9f2248 /opt/libx.so - /opt/libx.so */

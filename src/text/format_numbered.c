@@ -4,6 +4,7 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/path.h"
 
 enum {
 	TRIES = 8, /* at a character that may start a frame */
@@ -21,17 +22,9 @@ bool text_last_group(struct rest line, struct text_group *g)
 		g->spaced = plus > line.at && plus[-1] == ' ' && take_literal(&r, " ");
 		if (!take_0x(&r, &g->offset) || peek(&r) != ')')
 			continue;
-		const char *end = g->spaced ? plus - 1 : plus;
-		const char *low = end - line.at > TEXT_NAME_MAX ? end - TEXT_NAME_MAX : line.at;
-		const char *open = find_last(low, end, '(');
-		if (!open)
+		const char *end = g->spaced ? plus - 1 : plus, *open = text_path_opening(line.at, r.at);
+		if (!open || open >= end)
 			continue;
-		/* a path may contain parentheses itself */
-		const char *path = open;
-		while (path && (path[1] != '/' || (path < open && (path == line.at || !is_blank(path[-1])))))
-			path = find_last(low, path, '(');
-		if (path && !find_word(path, open, ") "))
-			open = path;
 		g->open = open;
 		g->close = r.at + 1;
 		g->path = between(open + 1, end);
@@ -58,47 +51,61 @@ static bool read_firefox(struct text_reader *r, struct rest line)
 	if (!plus || plus - line.at < 3 || plus[-1] != ' ')
 		return false;
 	struct rest offset = {plus + 1, close};
-	const char *open = find_last(line.at, plus, '[');
-	if (!open || !take_0x(&offset, &f.offset) || offset.at != close)
+	const char *open = close ? text_path_opening(line.at, close) : NULL;
+	if (!open || open >= plus - 1 || !take_0x(&offset, &f.offset) || offset.at != close)
 		return false;
 	struct str path = between(open + 1, plus - 1), name = between(line.at, open);
 	text_caller(r, &f, path, str_equal(name, str_from("???")) ? (struct str){"", 0} : name);
 	return text_found_at(r, &f, TEXT_IS_SET, path, name, TEXT_AT);
 }
 
+/* What stands in " (…)" at the end of the line, which is cut off; empty: nothing. */
+static struct str cut_group(struct rest *line)
+{
+	const char *close = line->end - 1,
+	           *open = close > line->at && *close == ')' ? text_opening(line->at, close) : NULL;
+	if (!open || open - line->at < 2 || open[-1] != ' ')
+		return (struct str){"", 0};
+	line->end = open - 1;
+	return between(open + 1, close);
+}
+
+/* "abort+168", "abort"; but not "deleted" nor the (1) of a copied file. */
+static bool is_android_name(struct str group)
+{
+	return group.len && !is_digit((unsigned char)*group.data) && !str_equal(group, str_from("deleted")) &&
+	       !str_equal(str_first(group, strlen("offset 0x")), str_from("offset 0x"));
+}
+
 /* #00 pc 0000000000051b9c  /system/lib64/libc.so (offset 0x1000) (abort+168) (BuildId: …) */
 static bool read_android(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
-	uint64_t number;
 	if (!take_hex(&line, &f.offset) || !blanks(&line))
 		return false;
 	f.address = f.offset;
-	const char *path = line.at, *end = find_word(path, line.end, " (");
-	end = end ? end : line.end;
-	const char *id = find_word(path, end, " ["); /* Bugly: "libc.so [armeabi-v7a::9de9f4ad…]" */
-	end = id ? id : end;
-	line.at = end;
-	take_literal(&line, " (offset 0x");
-	while (line.at > end && line.at < line.end && *line.at++ != ')')
-		;
-	const char *name = line.at;
-	struct rest after = line;
-	if (take_literal(&after, " (") && !take_literal(&after, "BuildId: ")) {
-		const char *close = find_word(after.at, after.end, ") (BuildId: ");
-		close = close ? close : find_last(after.at, after.end, ')');
-		const char *plus = close ? find_last(after.at, close, '+') : NULL;
-		struct rest digits = {plus ? plus + 1 : close, close};
-		if (close && (!plus || (take_decimal(&digits, &number) && digits.at == close)))
-			line.at = close + 1;
-	}
-	text_edit_one(r, &f, name, line.at, TEXT_PARENTHESES);
-	struct str module = between(path, end);
-	if (!module.len || *path == '<' || *path == '[') {
+	while (line.end > line.at && is_blank((unsigned char)line.end[-1]))
+		line.end--;
+	struct rest rest = line;
+	struct str id = cut_group(&rest);
+	const char *end = rest.end;
+	if (id.len && (id = text_build_id((struct rest){end, line.end})).len)
+		line.end = end;
+	rest.end = line.end;
+	const char *gap = is_android_name(cut_group(&rest)) ? rest.end : line.end;
+	text_edit_one(r, &f, gap, line.end, TEXT_PARENTHESES);
+	line.end = rest.end = gap;
+	if (str_equal(str_first(cut_group(&rest), strlen("offset 0x")), str_from("offset 0x")))
+		line.end = rest.end;
+	const char *bugly = line.end > line.at && line.end[-1] == ']' ? text_opening(line.at, line.end - 1) : NULL;
+	if (bugly && bugly - line.at > 1 && bugly[-1] == ' ') /* "libc.so [armeabi-v7a::9de9f4ad…]" */
+		line.end = bugly - 1;
+	struct str module = between(line.at, line.end);
+	if (!module.len || *line.at == '<' || *line.at == '[') {
 		module.len = 0;
 		f.base = TEXT_IMAGE; /* in a mapping that the text does not tell */
 	}
-	return text_found(r, &f, module, text_build_id(line), TEXT_ID_BUILD);
+	return text_found(r, &f, module, id, TEXT_ID_BUILD);
 }
 
 /* 0x7fff in ?? (), or in ?? () from /lib/libc.so.6; n/a (n/a + 0x0); (<unknown module>); Chromium's <unknown>, where

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/path.h"
 
 enum {
 	FRAMES_MAX = 64,        /* bytes of a line that is searched for NAME+0xOFFSET */
@@ -27,7 +28,7 @@ static bool is_module(const struct text_reader *r, struct str name)
 	const char *end = name.data + name.len, *so = find_word(name.data, end, ".so.");
 	/* OpenJ9: "libpthread.so.0::pthread_kill+0x2f" */
 	return (so && !memchr(so, ':', (size_t)(end - so))) || memchr(name.data, '/', name.len) ||
-	       text_modules_is_known(&r->modules, name);
+	       text_is_rooted(name.data, end) || text_modules_is_known(&r->modules, name);
 }
 
 static uint64_t *base_of(struct text_reader *r, int32_t module)
@@ -72,6 +73,20 @@ bool text_found_caller(struct text_reader *r, struct text_frame *f, const struct
 	return true;
 }
 
+static const char *word_before(const char *from, const char *end)
+{
+	const char *word = end;
+	while (word > from && !is_blank((unsigned char)word[-1]))
+		word--;
+	return word;
+}
+
+static struct str module_name(const char *from, const char *end)
+{
+	const char *path = text_path_start(from, end);
+	return between(text_is_rooted(path, end) ? path : word_before(from, end), end);
+}
+
 /* The module in front of a parenthesis. Programs that overwrite their arguments show these instead of their names:
  * "postgres: postgres postgres [local] SELECT(+0x12) [0x55…]", "redis-server 127.0.0.1:6379(+0x12)[0x55…]". */
 static struct str module_before(struct rest line, const char *end)
@@ -80,17 +95,13 @@ static struct str module_before(struct rest line, const char *end)
 		const char *title;
 		size_t name; /* bytes of it */
 	} titles[] = {{"postgres: ", 8}, {"redis-server ", 12}};
-	const char *from = end;
-	while (from > line.at && !is_blank(from[-1]))
-		from--;
-	for (unsigned i = 0; i < sizeof titles / sizeof *titles && (from == end || *from != '/'); i++) {
-		const char *title = find_word(line.at, end, titles[i].title), *name = title;
-		while (name && name > line.at && !is_blank(name[-1]))
-			name--;
+	const char *word = word_before(line.at, end);
+	for (unsigned i = 0; i < sizeof titles / sizeof *titles && !text_is_rooted(word, end); i++) {
+		const char *title = find_word(line.at, end, titles[i].title);
 		if (title)
-			return between(name, title + titles[i].name);
+			return module_name(line.at, title + titles[i].name);
 	}
-	return between(from, end);
+	return module_name(line.at, end);
 }
 
 /* Where the line ends without what addr2line says: "prog() [0x401136] ??:0", "prog() [0x401136] (core/object.cpp:12)"
@@ -135,7 +146,8 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	if (!plain) {
 		if (close == line.at)
 			return false;
-		inner = find_last(line.at, --close, '(');
+		inner = text_opening(line.at, --close);
+		inner = inner ? inner : find_last(line.at, close, '(');
 	}
 	struct str module = inner ? module_before(line, inner) : (struct str){"", 0};
 	bool spaced = !module.len && inner && inner > line.at;
@@ -234,7 +246,7 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 		path = g.path;
 		open = g.open;
 	} else {
-		open = find_last(line.at, line.end, '(');
+		open = text_path_opening(line.at, line.end - 1);
 		if (!open)
 			return false;
 		path = between(open + 1, line.end - 1);
@@ -309,13 +321,14 @@ static bool take_percentage(struct rest *r, bool *some)
 	return false;
 }
 
-/* The last word of the text, which is cut off. */
-static struct str cut_word(struct str *text)
+/* The last column of the text, which is cut off: two blanks stand before it. */
+static struct str cut_column(struct str *text)
 {
 	while (text->len && is_blank((unsigned char)text->data[text->len - 1]))
 		text->len--;
 	const char *end = text->data + text->len;
-	while (text->len && !is_blank((unsigned char)text->data[text->len - 1]))
+	while (text->len && !(is_blank((unsigned char)text->data[text->len - 1]) &&
+	                            (text->len == 1 || is_blank((unsigned char)text->data[text->len - 2]))))
 		text->len--;
 	return between(text->data + text->len, end);
 }
@@ -336,10 +349,10 @@ static bool read_report(struct text_reader *r, struct rest line)
 	if (!mark || !take_0x(&hex, &f.offset) || hex.at - from != REPORT_WIDTH ||
 	        (hex.at < hex.end && !is_blank(*hex.at)))
 		return false;
-	struct str before = between(line.at, mark), path = cut_word(&before);
+	struct str before = between(line.at, mark), path = cut_column(&before);
 	if (path.len == 1) {
-		cut_word(&before);
-		path = cut_word(&before);
+		cut_column(&before);
+		path = cut_column(&before);
 	}
 	if (!some || !path.len || *path.data == '[' || ends_with(path, ".map") || f.offset >= PERF_OFFSET_MAX)
 		return true;
@@ -397,12 +410,11 @@ bool text_read_module_line(struct text_reader *r, struct rest line)
 
 /* ---- anything ---- */
 
-/* " 1  libc.so.6 + 0x29d90" of Breakpad's minidump_stackwalk, with nothing before the module. */
-static bool is_breakpad_caller(struct rest line, const char *name)
+/* Where the module begins in " 1  libc.so.6 + 0x29d90" of Breakpad's minidump_stackwalk; NULL: the line is another. */
+static const char *breakpad_module(struct rest line, uint64_t *number)
 {
-	uint64_t number;
 	blanks(&line);
-	return take_decimal(&line, &number) && number && take_literal(&line, "  ") && line.at == name;
+	return take_decimal(&line, number) && take_literal(&line, "  ") && !is_blank(peek(&line)) ? line.at : NULL;
 }
 
 static bool ends_name(int c)
@@ -434,29 +446,46 @@ static const char *read_simpleperf(struct text_reader *r, struct rest line, cons
 	return hex.at;
 }
 
+/* The module that ends at `end`, before a plus. from: where the frame may begin. close: the bracket behind the offset;
+ * NULL: there is none. */
+static const char *anything_module(
+        const struct text_reader *r, struct rest line, const char *from, const char *end, const char *close)
+{
+	uint64_t ignored;
+	const char *open = close ? text_path_opening(from, close) : NULL;
+	const char *counted = from == line.at ? breakpad_module(line, &ignored) : NULL;
+	if (counted && counted < end && is_blank((unsigned char)*end))
+		return counted;
+	if (open && (text_is_rooted(open + 1, end) || (r->hotspot_depth && *open == '[')))
+		return open + 1;
+	return text_path_start(from, end);
+}
+
 /* The frame around this plus sign; returns what follows it, or NULL. */
 static const char *read_at(struct text_reader *r, struct rest line, const char *plus, const char *from)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
 	struct rest hex = {plus + 1, line.end};
+	uint64_t number;
 	bool spaced = plus > from && plus[-1] == ' ' && take_literal(&hex, " ");
 	if (!take_0x(&hex, &f.offset) || hex_value(peek(&hex)) >= 0 || (peek(&hex) | 0x20) == 'x')
 		return NULL;
-	struct rest size = hex; /* SystemTap: who knows which of these are return addresses? */
-	if (take_literal(&size, "/0x"))
+	/* a folder's name, or SystemTap's size: who knows which of these are return addresses? */
+	if (peek(&hex) == '/' || peek(&hex) == '\\')
 		return NULL;
-	const char *end = spaced ? plus - 1 : plus, *name = end;
-	while (name > from && end - name <= TEXT_NAME_MAX && !ends_name((unsigned char)name[-1]))
-		name--;
-	if (name == end || !is_module(r, between(name, end)))
+	const char *end = spaced ? plus - 1 : plus, *close = peek(&hex) == ')' || peek(&hex) == ']' ? hex.at : NULL;
+	if (end > from && end[-1] == '"')
+		end--;
+	const char *name = anything_module(r, line, from, end, close);
+	if (name >= end || !is_module(r, between(name, end)))
 		return NULL;
-	if (name > from && ((name[-1] == '(' && peek(&hex) == ')') || (name[-1] == '[' && peek(&hex) == ']')))
+	if (close && name > from && name[-1] == (*close == ')' ? '(' : '['))
 		hex.at++;
-	bool first = from == line.at;
-	bool caller = first && (r->hotspot_depth > 1 || is_breakpad_caller(line, name));
 	f.address = f.offset;
 	/* OpenJ9: "Java_J_die+0x12 (0x00007F6D7D4E4112 [libjn.so+0x112c])" */
-	caller = caller || (hex.at[-1] == ']' && peek(&hex) == ')');
+	bool caller = hex.at[-1] == ']' && peek(&hex) == ')';
+	if (from == line.at)
+		caller = caller || r->hotspot_depth > 1 || (breakpad_module(line, &number) == name && number);
 	if (caller)
 		text_caller(r, &f, between(name, end), (struct str){"", 0});
 	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);
@@ -466,14 +495,15 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 
 bool text_read_anything(struct text_reader *r, struct rest line)
 {
-	const char *from = line.at;
-	for (unsigned i = 0; i < SIGNS_MAX && r->frames < FRAMES_MAX && from < line.end && !r->result; i++) {
-		const char *plus = memchr(from, '+', (size_t)(line.end - from));
+	const char *from = line.at, *at = from;
+	for (unsigned i = 0; i < SIGNS_MAX && r->frames < FRAMES_MAX && at < line.end && !r->result; i++) {
+		const char *plus = memchr(at, '+', (size_t)(line.end - at));
 		if (!plus)
 			break;
 		bool bracket = plus > line.at && plus[-1] == '[';
 		const char *after = bracket ? read_simpleperf(r, line, plus) : read_at(r, line, plus, from);
-		from = after ? after : plus + 1;
+		from = after ? after : from;
+		at = after ? after : plus + 1;
 	}
 	return r->frames > 0;
 }

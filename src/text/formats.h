@@ -9,7 +9,7 @@
 #include "text/unescape.h"
 
 /* What a text in JSON has said so far. */
-enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = 256 };
+enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = TEXT_NAME_MAX };
 
 /* Members of objects; several keys may name the same. */
 enum text_json_string {

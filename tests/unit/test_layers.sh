@@ -19,7 +19,8 @@ allowed() {
 	symbtool) echo symfiles objects extract text json sym symbfile map base ;;
 	extract) echo symbfile base ;;
 	json | sym | symbfile) echo map base ;;
-	map | text) echo base ;;
+	text) echo json base ;;
+	map) echo base ;;
 	base) ;;
 	*) return 1 ;;
 	esac

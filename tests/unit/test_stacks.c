@@ -451,7 +451,7 @@ static void test_minidump_json(void **state)
 	        "15 xul.dll xul.pdb/5A9832E5287241C1838ED98914E9B7FF1 0xa23c image [null] [null] [null] [null]\n");
 	expect("{\"threads\":[{\"frames\":[{\"function\":null,\"module\":\"a\\\"b\",\"module_offset\":\"0x1\"},"
 	       "{\"function\":null,\"module\":\"libc.so\",\"module_offset\":\"0x2\"}]}]}",
-	        "1 no module [null]\n"
+	        "1 a\"b a\"b/ 0x1 image [null]\n"
 	        "1 libc.so libc.so/ 0x2 image [null]\n");
 }
 
@@ -810,7 +810,8 @@ static void test_maps_of_eu_unstrip(void **state)
 	expect(text, "1 /l/libx.so libx.so/67452301AB89EFCD0123456789ABCDEF0 0x10f9 image []\n"
 	             "2 /l/libx.so libx.so/67452301AB89EFCD0123456789ABCDEF0 0x1104 image []\n"
 	             "3 no module []\n4 /l/app app/67452301AB89EFCD0123456789ABCDEF0 0x1176 image []\n"
-	             "5 no module []\n6 /l/none none/ 0 image []\n7 no module []\n8 no module []\n");
+	             "5 no module []\n6 /l/none none/ 0 image []\n"
+	             "7 /l/has blank has blank/67452301AB89EFCD0123456789ABCDEF0 0 image []\n8 no module []\n");
 	expect("#0  0xffffffffffffff00\n0xfffffffffffff000+0xfff - /l/last - none\n",
 	        "1 /l/last last/ 0xf00 image []\n"); /* up to the highest address */
 	snprintf(text, sizeof text,
@@ -1575,51 +1576,149 @@ static void test_json_of_mongodb_and_abrt(void **state)
 	        "5 /lib/libx.so libx.so/" DEBUG_ID " 0x10f9 image []\n");
 }
 
-static char *read_sample(const char *name)
+/* Calls f for each file in a folder below the sources. */
+static void for_each_file(const char *folder, void (*f)(const char *name, const char *text, void *arg), void *arg)
 {
 	char path[4096];
 	const char *top = getenv("srcdir");
-	snprintf(path, sizeof path, "%s/tests/data/text/crash/%s", top ? top : ".", name);
-	FILE *file = fopen(path, "r");
-	assert_non_null(file);
-	char *text = calloc(1, SAMPLE_MAX);
-	assert_non_null(text);
-	assert_in_range(fread(text, 1, SAMPLE_MAX, file), 1, SAMPLE_MAX - 1);
-	fclose(file);
-	return text;
-}
-
-/* What is found in real samples does not depend on how their bytes arrive. */
-static void test_samples_in_pieces(void **state)
-{
-	static const size_t pieces[] = {SIZE_MAX, 1, 7, 64, 4096};
-	char path[4096];
-	unsigned samples = 0;
-	(void)state;
-	snprintf(path, sizeof path, "%s/tests/data/text/crash", getenv("srcdir") ? getenv("srcdir") : ".");
+	snprintf(path, sizeof path, "%s/%s", top ? top : ".", folder);
+	size_t len = strlen(path);
 	DIR *dir = opendir(path);
 	assert_non_null(dir);
 	for (const struct dirent *e; (e = readdir(dir));) {
-		if (!strstr(e->d_name, ".txt") && !strstr(e->d_name, ".json"))
+		if (*e->d_name == '.')
 			continue;
-		char *text = read_sample(e->d_name), *whole = NULL;
-		for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-			char *shown = found_in(NULL, NULL, text, pieces[i]);
-			if (whole)
-				assert_string_equal(shown, whole);
-			else
-				assert_true(*shown);
-			if (i)
-				free(shown);
-			else
-				whole = shown;
-		}
-		free(whole);
+		snprintf(path + len, sizeof path - len, "/%s", e->d_name);
+		FILE *file = fopen(path, "r");
+		char *text = calloc(1, SAMPLE_MAX);
+		assert_non_null(file);
+		assert_non_null(text);
+		assert_in_range(fread(text, 1, SAMPLE_MAX, file), 1, SAMPLE_MAX - 1);
+		fclose(file);
+		f(e->d_name, text, arg);
 		free(text);
-		samples++;
 	}
 	closedir(dir);
+}
+
+/* What is found in real samples does not depend on how their bytes arrive. */
+static void try_pieces(const char *name, const char *text, void *samples)
+{
+	static const size_t pieces[] = {1, 7, 64, 4096};
+	if (!strstr(name, ".txt") && !strstr(name, ".json"))
+		return;
+	char *whole = found_in(NULL, NULL, text, SIZE_MAX);
+	assert_true(*whole);
+	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+		char *shown = found_in(NULL, NULL, text, pieces[i]);
+		assert_string_equal(shown, whole);
+		free(shown);
+	}
+	free(whole);
+	++*(unsigned *)samples;
+}
+
+static void test_samples_in_pieces(void **state)
+{
+	unsigned samples = 0;
+	(void)state;
+	for_each_file("tests/data/text/crash", try_pieces, &samples);
 	assert_true(samples > 30);
+}
+
+/* The text with `odd` in the middle of each path with a root and a folder: behind the folder's name. */
+static char *with_odd_paths(const char *text, const char *odd)
+{
+	struct buffer out;
+	buffer_init(&out, OUT_MAX);
+	for (const char *at = text; *at; at++) {
+		bool begins = *at == '/' && (at == text || strchr(" \t\n([<>\"{=", at[-1]) ||
+		                                    (at - text > 1 && !strncmp(at - 2, "\\n", 2)));
+		size_t name =
+		        begins ? strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+		               : 0;
+		buffer_append(&out, at, 1);
+		if (!name || at[1 + name] != '/')
+			continue;
+		buffer_append(&out, at + 1, name);
+		buffer_append(&out, odd, strlen(odd));
+		at += name;
+	}
+	buffer_append(&out, "", 1);
+	return (char *)out.data;
+}
+
+struct odd {
+	const char *as_is, *escaped; /* escaped: in strings of JSON; NULL: the same */
+	unsigned tried;
+};
+
+/* Bytes of paths are never taken for what stands around them: with blanks, parentheses and so on in all paths of a
+ * sample the same is found, in these paths. */
+static void try_odd_paths(const char *name, const char *text, void *arg)
+{
+	struct odd *odd = arg;
+	bool json = *text == '{' && text[strlen(text) - 2] == '}';
+	if (!json && odd->escaped && strchr(text, '{') && strstr(text, "\":"))
+		return; /* JSON is only a part of it */
+	char *odd_text = with_odd_paths(text, json && odd->escaped ? odd->escaped : odd->as_is);
+	char *plain = found_in(NULL, NULL, text, SIZE_MAX), *expected = with_odd_paths(plain, odd->as_is);
+	char *shown = found_in(NULL, NULL, odd_text, SIZE_MAX);
+	if (strcmp(shown, expected) != 0)
+		print_error("%s, with \"%s\" in paths:\n", name, odd->as_is);
+	assert_string_equal(shown, expected);
+	odd->tried += strcmp(odd_text, text) != 0 && *plain;
+	free(plain);
+	free(expected);
+	free(shown);
+	free(odd_text);
+}
+
+static void test_odd_paths(void **state)
+{
+	static const struct odd all[] = {{.as_is = " b"}, {.as_is = " (x86)"}, {.as_is = "(b"}, {.as_is = "b)"},
+	        {.as_is = " b) c"}, {.as_is = " [1]"}, {.as_is = "c++"}, {.as_is = " + d"}, {.as_is = "+0x12"},
+	        {.as_is = "'b' c'"}, {.as_is = " \"b\" c", .escaped = " \\\"b\\\" c"},
+	        {.as_is = "\\b", .escaped = "\\\\b"}, {.as_is = "#1"}, {.as_is = ", b: c"},
+	        {.as_is = "\xc3\xbc \xe2\x82\xac"}};
+	(void)state;
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		struct odd odd = all[i];
+		for_each_file("tests/data/text/crash", try_odd_paths, &odd);
+		for_each_file("tests/fuzz/corpus/stacks", try_odd_paths, &odd);
+		assert_true(odd.tried > 40);
+	}
+}
+
+/* Paths of Windows in the formats that are written there, too. */
+static void test_paths_of_windows(void **state)
+{
+	(void)state;
+#define APP "C:\\Program Files (x86)\\My App\\app.exe"
+#define JSON_APP "C:\\\\Program Files (x86)\\\\My App\\\\app.exe"
+	expect("    #0 0x7ff712341139  (" APP "+0x1139)\n"
+	       "    #1 0x7ff712341139 in f(int) (" APP "+0x1139)\n"
+	       "    #2 main <null> (" APP "+0x1139)\n"
+	       "C  [" APP "+0x1139]\n"
+	       "Crash at " APP "+0x1139, read of 0x0\n"
+	       "at \"" APP "\" + 0x1139\n"
+	       "#05: ???[" APP " +0x1139]\n"
+	       "frame #0: <unknown function> + 0x1139 (0x7ff712341139 in " APP ")\n"
+	       "=>0 0x00000140001139 in app (x86) (+0x1139) (0x0000000021fcb0)\n"
+	       "#6 0x7ff712341139 n/a (" APP " + 0x1139)\n"
+	       "{\"msg\":\"  #7 0x7ff712341139  (" JSON_APP "+0x1139)\\n\"}\n",
+	        "1 " APP " app.exe/ 0x1139 elf [  ]\n2 " APP " app.exe/ 0x1139 elf [ in f(int) ]\n"
+	        "3 " APP " app.exe/ 0x1139 elf [main <null>]\n4 " APP " app.exe/ 0x1139 image []\n"
+	        "5 " APP " app.exe/ 0x1139 image []\n6 " APP " app.exe/ 0x1139 image []\n"
+	        "7 " APP " app.exe/ 0x1138 image [???]\n8 " APP " app.exe/ 0x1138 image [<unknown function>]\n"
+	        "9 app (x86) app (x86)/ 0x1139 image []\n10 " APP " app.exe/ 0x1138 image [n/a]\n"
+	        "11 " APP " app.exe/ 0x1139 elf [  ]\n");
+	expect("{\"frames\":[{\"instruction_addr\":\"0x140001139\",\"package\":\"" JSON_APP "\"}],"
+	       "\"images\":[{\"image_addr\":\"0x140000000\",\"image_size\":16384,\"code_file\":\"" JSON_APP
+	       "\",\"debug_file\":\"D:\\\\b\\\\app.pdb\",\"debug_id\":\"EC61AC938E5A39B16F9FBD350E3169A51\"}]}\n",
+	        "1 " APP " app.pdb/EC61AC938E5A39B16F9FBD350E3169A51 0x1139 image []\n");
+#undef APP
+#undef JSON_APP
 }
 
 /* Lines of two programs stand among each other, each with addresses of its own. */
@@ -2047,6 +2146,8 @@ int main(void)
 	        cmocka_unit_test(test_dart),
 	        cmocka_unit_test(test_json_of_mongodb_and_abrt),
 	        cmocka_unit_test(test_samples_in_pieces),
+	        cmocka_unit_test(test_odd_paths),
+	        cmocka_unit_test(test_paths_of_windows),
 	        cmocka_unit_test(test_programs_in_one_log),
 	        cmocka_unit_test(test_what_is_no_frame),
 	        cmocka_unit_test(test_signs_by_sixteen_and_one_by_one),

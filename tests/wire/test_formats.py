@@ -177,6 +177,25 @@ def test_a_sentry_event(one, indent):
     assert [n and (n[0], n[1], str(n[2])) for n in (named[0], named[2], named[3])] == [crash, twice, die] and named[1] == (None, None, None)
 
 
+def test_a_sentry_event_of_windows(one):
+    """Paths with backslashes, which are escaped in JSON."""
+    ident = str(uuid.UUID(IDS["libcrash.so"][:32]))
+    image = {"type": "pe", "code_file": "C:\\Program Files (x86)\\App\\app.exe", "debug_file": "D:\\build\\libcrash.so", "debug_id": ident, "image_addr": "0x140000000", "image_size": 16384}
+    frames = [{"instruction_addr": hex(0x140000000 + at), "package": image["code_file"]} for at in (0x1130, 0x1105, 0x10F9)]
+    event = {"exception": {"values": [{"stacktrace": {"frames": frames}}]}, "debug_meta": {"images": [image]}}
+    named = json.loads(functions(one, json.dumps(event)))
+    found = named["exception"]["values"][0]["stacktrace"]["frames"]
+    assert frames_of_libcrash(found) == places("crash", "twice", "die")
+    assert named["debug_meta"] == event["debug_meta"] and [f["package"] for f in found] == [image["code_file"]] * 3
+
+
+def test_no_word_of_a_path_is_cut_off():
+    """The text without the names is the text."""
+    text = "    #0 0x7ff7123410f9  (C:\\Program Files (x86)\\App\\libcrash.so+0x10f9)\n"
+    out = run_filter(text, "--module", f"libcrash.so={CRASH}/libcrash.sym").stdout.decode()
+    assert out.replace(f" in {places('die')[0].replace(' at ', ' ')} ", "  ") == text and out != text, out
+
+
 def test_an_event_of_sentrys_sdk_for_rust(one):
     """Images by name, id and code_id; frames without a name are <unknown>, which leaves no second member of that name."""
     text = read("sentry.json")
