@@ -399,6 +399,10 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 	enum err err = ERR_OK;
 	size_t unreadable = 0;
 	for (size_t i = 0; i < count || (!count && !i); i++) {
+		if (i) { /* ids, maps and stacks of one file are not those of another */
+			text_reader_begin(f->reader);
+			filter_names_forget(f->names);
+		}
 		err = copy_file(f, count ? paths[i] : "-", e);
 		if (err == ERR_IO && !f->failed) {
 			unreadable++;

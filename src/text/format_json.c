@@ -3,7 +3,8 @@
  *
  * minidump-stackwalk: objects that have a module and an offset in it, and no function. Their offsets are already those
  * of calls. Objects with debug_file and debug_id give a module's id. Sentry's events: frames with an instruction_addr,
- * the innermost last, and images with image_addr, image_size, code_file (or name) and ids, before or after them.
+ * the innermost last (in KSCrash's reports, in a list of contents, it is the first), and images with image_addr,
+ * image_size, code_file (or name) and ids, before or after them.
  * Apple's .ips: frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Node.js's
  * reports: frames with a pc, all of them return addresses, and a symbol that ends in the module. ABRT's core_backtrace:
  * frames with a build_id and a build_id_offset. MongoDB's backtrace: frames with the base b of a module and an offset o
@@ -80,6 +81,8 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 		return;
 	}
 	f.offset = f.address = o->numbers[JSON_ADDRESS];
+	if (r->json.innermost_first && r->json.frame_index++ && f.offset)
+		f.address--;
 	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
 	if (o->unnamed) {
 		memcpy(f.edits, o->edits, o->edit_count * sizeof *f.edits);
@@ -89,6 +92,8 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 		f.edits[0] = o->unknown;
 	r->json.pending = f;
 	r->json.is_pending = has(o, JSON_ADDRESS) && !o->named;
+	if (r->json.innermost_first)
+		flush_pending(r, false);
 }
 
 /* {"pc": "0x0000000000c6e1c5", "symbol": " [node]"}: as in Node's own stacks, the executable is loaded where it was
@@ -323,10 +328,13 @@ static void begin_list(struct text_reader *r, struct str key)
 	if (str_equal(key, str_from("frames")) || str_equal(key, str_from("lastExceptionBacktrace")) ||
 	        str_equal(key, str_from("backtrace"))) {
 		flush_pending(r, false);
-		r->json.signal = false;
+		r->json.signal = r->json.innermost_first = false;
 		r->json.frames_depth = r->json.depth + 1;
 		/* where an exception was thrown is a return address, too, and so are all of MongoDB's */
 		r->json.frame_index = !str_equal(key, str_from("frames"));
+	} else if (str_equal(key, str_from("contents"))) {
+		r->json.innermost_first = true;
+		r->json.frame_index = 0;
 	} else if (str_equal(key, str_from("usedImages"))) {
 		r->json.images_depth = r->json.depth + 1;
 		r->json.image_index = 0;

@@ -170,11 +170,13 @@ static bool other_pid(struct text_reader *r, struct rest line)
 	return other;
 }
 
-/* Where a signal came stands alone below Redis' "EIP:", and twice below the handler's frame in Tor's "Tor 0.4.9 died:
+/* Where a signal came stands below "[KCrash Handler]", with which KDE stands in for the frames of the handler, alone
+ * below Redis' "EIP:", and twice below the handler's frame in Tor's "Tor 0.4.9 died:
  * Caught signal 11": in place of the trampoline, and where it is anyway. */
 static void note_signal(struct text_reader *r, struct rest line)
 {
-	if (str_equal(between(line.at, line.end), str_from("EIP:")))
+	struct str whole = between(line.at, line.end);
+	if (str_equal(whole, str_from("EIP:")) || str_equal(whole, str_from("[KCrash Handler]")))
 		r->signal_line = r->line + 1;
 	else if (take_literal(&line, "Tor ") && find_word(line.at, line.end, " died: Caught signal "))
 		r->signal_again = 1 + (r->signal_line = r->line + 2);

@@ -115,7 +115,7 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 {
 	blanks(&line);
 	const char *from = line.at;
-	bool caller = number && r->line != r->signal_line;
+	enum text_address address = number && r->line != r->signal_line ? TEXT_CALL : TEXT_EXACT;
 	struct str gap = {from, 0};
 	enum text_style style = TEXT_AT;
 	if (take_literal(&line, "in ?? ()")) {
@@ -126,14 +126,14 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 		gap.len = strlen("n/a");
 	} else if (take_literal(&line, "(<unknown module>)")) {
 		style = TEXT_IN;
-		caller = false;
+		address = TEXT_EXACT;
 	} else if (take_literal(&line, "<unknown>") && line.at == line.end) {
 		gap.len = strlen("<unknown>");
-		caller = true;
+		address = TEXT_RETURN;
 	} else {
 		return false;
 	}
-	return text_found_at(r, f, caller ? TEXT_CALL : TEXT_EXACT, (struct str){"", 0}, gap, style);
+	return text_found_at(r, f, address, (struct str){"", 0}, gap, style);
 }
 
 /* eu-stack of elfutils: only an address, and with -m the module, or a name before that: 0x7f… - /lib/libx.so. With -v

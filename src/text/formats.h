@@ -57,6 +57,7 @@ struct text_json {
 	unsigned frames_depth, images_depth; /* of the objects in a list of frames or images; 0: none is open */
 	uint64_t frame_index, image_index;   /* of the next */
 	bool signal;                         /* the frame before was a signal's trampoline */
+	bool innermost_first;                /* the list is KSCrash's */
 	struct text_frame pending;           /* Sentry's latest, which has a return address unless it is the last */
 	bool is_pending;
 };
@@ -92,16 +93,18 @@ struct text_reader {
 	struct text_source {
 		uint64_t hash;
 		uint32_t process;
-	} sources[TEXT_SOURCES];  /* who wrote lines, as the prefixes tell it, and the process that they were about last
-	                           */
-	unsigned source;          /* the last one's number, from 1; 0: no prefix told it */
-	unsigned source_count;    /* so many were seen */
-	unsigned perf_depth;      /* frames of the sample so far */
-	uint64_t bpf_line;        /* the last of bpftrace's stack, or the one above it */
-	unsigned bpf_depth;       /* frames of it so far */
-	bool perf_report;         /* the header of perf report has the columns that it needs */
-	uint64_t signal_line;     /* the one with the place where a signal came: no return address */
-	uint64_t signal_again;    /* another one */
+	} sources[TEXT_SOURCES]; /* who wrote lines, as the prefixes tell it, and the process that they were about last
+	                          */
+	unsigned source;         /* the last one's number, from 1; 0: no prefix told it */
+	unsigned source_count;   /* so many were seen */
+	unsigned perf_depth;     /* frames of the sample so far */
+	uint64_t bpf_line;       /* the last of bpftrace's stack, or the one above it */
+	unsigned bpf_depth;      /* frames of it so far */
+	bool perf_report;        /* the header of perf report has the columns that it needs */
+	uint64_t signal_line;    /* the one with the place where a signal came: no return address */
+	uint64_t signal_again;   /* another one */
+	uint64_t unknown_line; /* the one below a return address of which only a map may tell that it is a trampoline */
+	bool placed_trampoline;   /* the frame that was placed last is one */
 	uint64_t caller_line;     /* the last with a return address, or the place where a signal came */
 	unsigned at_depth;        /* addresses of glog's stack so far */
 	uint64_t pc_line;         /* the last line "PC: @" */

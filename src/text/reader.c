@@ -86,6 +86,23 @@ void text_reader_forget(struct text_reader *r)
 	r->base_count = 0;
 }
 
+void text_reader_begin(struct text_reader *r)
+{
+	text_reader_forget(r);
+	text_maps_begin_process(&r->maps);
+	free(r->markup);
+	*r = (struct text_reader){.modules = r->modules,
+	        .maps = r->maps,
+	        .uses_fixed = r->uses_fixed,
+	        .program = r->program,
+	        .guess = r->guess,
+	        .all_frames = r->all_frames,
+	        .frame = r->frame,
+	        .arg = r->arg,
+	        .at = r->at,
+	        .unescaped = r->unescaped};
+}
+
 /* ---- what maps say ---- */
 
 /* In the file that the line or else the user has told, if that is loaded where it was linked. */
@@ -109,10 +126,24 @@ static enum text_result set_module(struct text_reader *r, struct text_frame *f, 
 	return TEXT_OK;
 }
 
+/* The C library, in which signal handlers return to a function of its own, at a multiple of 16; other return addresses
+ * seldom are. */
+static bool may_be_trampoline(uint64_t offset, struct str path)
+{
+	struct str file = text_base_name(path);
+	return offset % 16 == 0 &&
+	       (str_equal(file, str_from("libc.so.6")) || str_equal(file, str_from("libpthread.so.0")));
+}
+
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 {
 	struct text_location at;
 	uint64_t caller = (f->offset - f->address) & 1; /* a return address */
+	if (f->below_unknown && r->placed_trampoline && caller) {
+		f->address++;
+		caller = 0;
+	}
+	r->placed_trampoline = false;
 	if (f->module != TEXT_NO_MODULE ||
 	        (!text_maps_find(&r->maps, f->process, f->address, &at) && !find_in_file(r, f, &at)))
 		return TEXT_OK;
@@ -122,6 +153,7 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 	f->address -= at.start;
 	f->offset = f->address + caller;
 	f->base = at.base;
+	r->placed_trampoline = caller && may_be_trampoline(f->offset, at.path);
 	return TEXT_OK;
 }
 
@@ -178,15 +210,27 @@ void text_names_file(struct text_reader *r, struct text_frame *f, struct str pat
 		f->file = (uint32_t)file + 1;
 }
 
-/* The address behind the call of a signal's handler is that of a function of its own, which starts at a multiple of
- * 16; other return addresses seldom do. libunwind gives it the name of the one before. */
+static bool is_one_of(struct str name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (str_equal(name, str_from(names[i])))
+			return true;
+	return false;
+}
+
+/* name: also with " + 12" behind it, as lldb has it. Without symbols of their own, trampolines have the name of the
+ * function before them. */
 static bool is_trampoline(uint64_t offset, struct str path, struct str name)
 {
-	struct str file = text_base_name(path);
-	if (str_equal(name, str_from("__restore_rt")) || str_equal(name, str_from("__kernel_rt_sigreturn")))
+	static const char *const names[] = {"__restore_rt", "__kernel_rt_sigreturn", "_sigtramp"},
+	                         *const before[] = {"__sigaction", "killpg", "funlockfile"};
+	const char *plus = find_word(name.data, name.data + name.len, " + ");
+	if (plus)
+		name.len = (size_t)(plus - name.data);
+	if (is_one_of(name, names, sizeof names / sizeof *names))
 		return true;
-	return (!name.len || str_equal(name, str_from("__sigaction"))) && offset % 16 == 0 &&
-	       (str_equal(file, str_from("libc.so.6")) || str_equal(file, str_from("libpthread.so.0")));
+	return (!name.len || is_one_of(name, before, sizeof before / sizeof *before)) &&
+	       may_be_trampoline(offset, path);
 }
 
 void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name)
@@ -194,6 +238,9 @@ void text_caller(struct text_reader *r, struct text_frame *f, struct str path, s
 	bool signal = r->line == r->signal_line || r->line == r->signal_again;
 	r->caller_line = r->line;
 	f->address = !signal && f->offset ? f->offset - 1 : f->offset;
+	f->below_unknown = r->line == r->unknown_line;
+	if (!path.len && !name.len && f->offset % 16 == 0)
+		r->unknown_line = r->line + 1;
 	if (is_trampoline(f->offset, path, name)) {
 		f->address = f->offset;
 		r->signal_line = r->line + 1;
@@ -303,7 +350,8 @@ static bool may_begin(const char *at, const char *end)
 	        ['('] = true,
 	        ['@'] = true,
 	        ['b'] = true,
-	        ['W'] = true};
+	        ['W'] = true,
+	        ['['] = true};
 	while (at < end && is_blank(*at))
 		at++;
 	if (at == end || begins[(unsigned char)*at])
@@ -336,12 +384,15 @@ static bool is_between_frames(struct rest line)
  */
 static void pass_no_frame(struct text_reader *r, struct rest line)
 {
-	if (!r->perf_depth && r->signal_line != r->line)
+	bool signal = r->signal_line == r->line, unknown = r->unknown_line == r->line;
+	if (!r->perf_depth && !signal && !unknown)
 		return;
-	if (!is_between_frames(line))
+	if (!is_between_frames(line)) {
 		r->perf_depth = 0;
-	else if (r->signal_line == r->line && !r->frames && r->caller_line != r->line)
-		r->signal_line++;
+	} else if (!r->frames && r->caller_line != r->line) {
+		r->signal_line += signal;
+		r->unknown_line += unknown;
+	}
 }
 
 /* Where the line ends, without "\r" and "\033[0m". */

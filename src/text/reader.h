@@ -65,8 +65,9 @@ struct text_frame {
 	uint64_t address; /* the address to look up: for a return address, one byte before it; made up if only an
 	                   * image's number is known */
 	enum text_base base;
-	uint32_t file;    /* without a module: the number, from 1, of the one beside it; 0: none */
-	uint32_t process; /* of several in one text; see text_reader_place */
+	uint32_t file;      /* without a module: the number, from 1, of the one beside it; 0: none */
+	uint32_t process;   /* of several in one text; see text_reader_place */
+	bool below_unknown; /* right below a return address that may be a signal's trampoline: the maps tell */
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;
 };
@@ -114,6 +115,7 @@ uint32_t text_reader_modules(const struct text_reader *r);
 const struct text_module *text_reader_module(const struct text_reader *r, uint32_t index);
 /* Gives a frame that is only an address its module and offset, if a memory map in the text says what lies there: the
  * map of the same process, before or after the frame. The frame stays as it is if none does, or if maps do not agree.
+ * Frames are given in the order of the text, since below a signal's trampoline stands the place where it came.
  * TEXT_TOO_MANY_MODULES, TEXT_NO_MEMORY. */
 enum text_result text_reader_place(struct text_reader *r, struct text_frame *f);
 /* Gives a frame whose module was named without a path the one that the maps tell. TEXT_TOO_MANY_MODULES,
@@ -127,6 +129,9 @@ const struct guess *text_reader_guess(const struct text_reader *r);
 void text_reader_trim(struct text_reader *r);
 /* Half of the room for modules is used. */
 bool text_reader_is_crowded(const struct text_reader *r);
+/* Another text begins, of which what was said so far tells nothing; but not what the user knows. Lines are numbered
+ * from 1 again, modules from 0; positions of edits go on. */
+void text_reader_begin(struct text_reader *r);
 /* Forgets all modules and maps, and what the text said about them, but not what the user knows. Numbers begin at 0
  * again. */
 void text_reader_forget(struct text_reader *r);

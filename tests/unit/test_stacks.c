@@ -961,6 +961,210 @@ static void test_where_a_signal_came_in_other_formats(void **state)
 	        "2 a a/ 0x48d4 image []\n3 a a/ 0x48d3 image []\n");
 }
 
+/* Each form in which a format writes the frames below a signal's handler: the address where the signal came is exact,
+ * those of its callers are one byte below return addresses. Formats whose writers have lowered addresses already, or
+ * that unwind from the signal's context, need none. MAP_C is a map of the C library, whose trampoline is at 0x32010. */
+#define MAP_C "30000-40000 r-xp 00000000 fe:00 1 /l/libc.so.6\n"
+static const struct {
+	const char *format, *text, *expected;
+} signal_frames[] = {
+        {"LLVM",
+                " #4 0x00007f8b7d45a050 (/l/libc.so.6+0x3c050)\n #5 0x00007f8b84e20692 (/a+0x1010)\n"
+                " #6 0x00007f8b84e20692 (/a+0x1010)\n",
+                "2 /a a/ 0x1010 elf [ ]\n3 /a a/ 0x100f elf [ ]\n"},
+        {"glibc, Open MPI, Node.js",
+                "/l/libc.so.6(+0x3c050)[0x7f9491f53050]\n/a(+0x1010)[0x55f949224b01]\n/a(+0x1010)[0x55f949224b01]\n",
+                "2 /a a/ 0x1010 elf []\n3 /a a/ 0x100f elf []\n"},
+        {"glibc with symbols",
+                "/l/libc.so.6(__restore_rt+0x0)[0x7f9491f53050]\n/a(+0x1010)[0x55f949224b01]\n/"
+                "a(+0x1010)[0x55f949224b01]\n",
+                "2 /a a/ 0x1010 elf []\n3 /a a/ 0x100f elf []\n"},
+        {"glibc to 2.33",
+                "/l/libc.so.6(+0x10)[0x7f9491f17010]\n/l/libc.so.6(killpg+0x40)[0x7f9491f53050]\n/"
+                "a(+0x1010)[0x55f949224b01]\n/a(+0x1010)[0x55f949224b01]\n",
+                "3 /a a/ 0x1010 elf []\n4 /a a/ 0x100f elf []\n"},
+        {"glibc to 2.33, threads",
+                "/l/libpthread.so.0(+0x10)[0x7f9491f17010]\n/l/libpthread.so.0(funlockfile+0x50)[0x7f9491f53140]\n/"
+                "a(+0x1010)[0x55f949224b01]\n/a(+0x1010)[0x55f949224b01]\n",
+                "3 /a a/ 0x1010 elf []\n4 /a a/ 0x100f elf []\n"},
+        {"glibc of Arm",
+                "linux-vdso.so.1(__kernel_rt_sigreturn+0x0)[0x7f9491f53050]\n/a(+0x1010)[0x55f949224b01]\n/"
+                "a(+0x1010)[0x55f949224b01]\n",
+                "2 /a a/ 0x1010 elf []\n3 /a a/ 0x100f elf []\n"},
+        {"Redis", "EIP:\n/a(+0x1010)[0x55f949224b01]\n\nBacktrace:\n/a(+0x1010)[0x55f949224b01]\n",
+                "2 /a a/ 0x1010 elf []\n5 /a a/ 0x100f elf []\n"},
+        {"Tor",
+                "Tor 0.4.9.11 died: Caught signal "
+                "11\ntor(+0x20)[0x562f6aefa52e]\n/a(+0x1010)[0x55f949224b01]\n/a(+0x1010)[0x55f949224b01]\n/"
+                "a(+0x1010)[0x55f949224b01]\n",
+                "3 /a a/ 0x1010 elf []\n4 /a a/ 0x1010 elf []\n5 /a a/ 0x100f elf []\n"},
+        {"X server",
+                "(EE) 1: /l/libc.so.6 (0x7f9491f17000+0x3c050) [0x7f9491f53050]\n"
+                "(EE) 2: /a (0x55f949223000+0x1010) [0x55f949224010]\n"
+                "(EE) 3: /a (0x55f949223000+0x1010) [0x55f949224010]\n",
+                "2 /a a/ 0x1010 image []\n3 /a a/ 0x100f image []\n"},
+        {"PyTorch",
+                "frame #1: <unknown function> + 0x3c050 (0x7f9491f53050 in /l/libc.so.6)\nframe #2: <unknown function> "
+                "+ 0x1010 (0x7f9491f53050 in /a)\nframe #3: <unknown function> + 0x1010 (0x7f9491f53050 in /a)\n",
+                "2 /a a/ 0x1010 image [<unknown function>]\n3 /a a/ 0x100f image [<unknown function>]\n"},
+        {"gdb", MAP_A "#2  <signal handler called>\n#3  0x11010 in ?? ()\n#4  0x11010 in ?? ()\n",
+                "6 /a a/ 0x1010 image [?? ()]\n7 /a a/ 0x100f image [?? ()]\n"},
+        {"gdb by KCrash", MAP_A "[KCrash Handler]\n#4  0x11010 in ?? ()\n#5  0x11010 in ?? ()\n",
+                "6 /a a/ 0x1010 image [?? ()]\n7 /a a/ 0x100f image [?? ()]\n"},
+        {"eu-stack", MAP_A "#2  0x12000 __restore_rt\n#3  0x11010\n#4  0x11010\n",
+                "6 /a a/ 0x1010 image []\n7 /a a/ 0x100f image []\n"},
+        {"eu-stack -m", MAP_A "#2  0x12000 - /l/libc.so.6\n#3  0x11010 - /a\n#4  0x11010 - /a\n",
+                "6 /a a/ 0x1010 image []\n7 /a a/ 0x100f image []\n"},
+        {"eu-stack with a map", MAP_A MAP_C "#2  0x32010\n#3  0x11010\n#4  0x11010\n",
+                "7 /a a/ 0x1010 image []\n8 /a a/ 0x100f image []\n"},
+        {"eu-stack -b with a map",
+                MAP_A MAP_C "#2  0x32010\n    [93ac]@0x7f0d19504000+0x3c050\n#3  0x11010\n    "
+                            "[4d17]@0x7f0d196f1000+0x10f9\n#4  0x11010\n",
+                "8 /a a/ 0x1010 image []\n10 /a a/ 0x100f image []\n"},
+        {"lldb",
+                MAP_A "frame #1: 0x12000 libc.so.6`___lldb_unnamed_symbol3310\nframe #2: 0x11010 "
+                      "a`___lldb_unnamed_symbol9\nframe #3: 0x11010 a`___lldb_unnamed_symbol9\n",
+                "6 /a a/ 0x1010 image [___lldb_unnamed_symbol9]\n7 /a a/ 0x100f image [___lldb_unnamed_symbol9]\n"},
+        {"lldb with symbols",
+                MAP_A "frame #1: 0x12000 libc.so.6`__restore_rt\nframe #2: 0x11010 a`___lldb_unnamed_symbol9\nframe "
+                      "#3: 0x11010 a`___lldb_unnamed_symbol9\n",
+                "6 /a a/ 0x1010 image [___lldb_unnamed_symbol9]\n7 /a a/ 0x100f image [___lldb_unnamed_symbol9]\n"},
+        {"lldb of macOS",
+                MAP_A "frame #1: 0x12000 libsystem_platform.dylib`_sigtramp + 29\nframe #2: 0x11010 "
+                      "a`___lldb_unnamed_symbol9\nframe #3: 0x11010 a`___lldb_unnamed_symbol9\n",
+                "6 /a a/ 0x1010 image [___lldb_unnamed_symbol9]\n7 /a a/ 0x100f image [___lldb_unnamed_symbol9]\n"},
+        {"strace -k",
+                " > /l/libc.so.6(getppid+0x7) [0xd54f7]\n > /l/libc.so.6(__sigaction+0x40) [0x3c050]\n > /a() "
+                "[0x1010]\n > /a() [0x1010]\n",
+                "3 /a a/ 0x1010 image []\n4 /a a/ 0x100f image []\n"},
+        {"hs_err of Java", "C  [libjn.so+0x20]\nC  [libc.so.6+0x3c050]\nC  [liba.so+0x1010]\nC  [liba.so+0x1010]\n",
+                "3 liba.so liba.so/ 0x1010 image []\n4 liba.so liba.so/ 0x100f image []\n"},
+        {"OpenJ9",
+                "f+0x12 (0x00007F6D7D4E4112 [libc.so.6+0x3c050])\nf+0x12 (0x00007F6D7D4E4112 [liba.so+0x1010])\nf+0x12 "
+                "(0x00007F6D7D4E4112 [liba.so+0x1010])\n",
+                "2 liba.so liba.so/ 0x1010 image []\n3 liba.so liba.so/ 0x100f image []\n"},
+        {"Python",
+                "  Binary file \"/l/libc.so.6\", at +0x3c050 [0x7f9491f53050]\n  Binary file \"/a\", at +0x1010 "
+                "[0x55f949224b01]\n  Binary file \"/a\", at +0x1010 [0x55f949224b01]\n",
+                "2 /a a/ 0x1010 image []\n3 /a a/ 0x100f image []\n"},
+        {"Rust",
+                MAP_A
+                "   3:     0x12000 - __restore_rt\n   4:     0x11010 - <unknown>\n   5:     0x11010 - <unknown>\n",
+                "6 /a a/ 0x1010 image [<unknown>]\n7 /a a/ 0x100f image [<unknown>]\n"},
+        {"Rust with a map",
+                MAP_A MAP_C
+                "   3:     0x32010 - <unknown>\n   4:     0x11010 - <unknown>\n   5:     0x11010 - <unknown>\n",
+                "7 /a a/ 0x1010 image [<unknown>]\n8 /a a/ 0x100f image [<unknown>]\n"},
+        {"Rust, a name in between",
+                MAP_A MAP_C "   3:     0x32010 - <unknown>\n   4:     0x11010 - main\n   5:     0x11010 - <unknown>\n",
+                "8 /a a/ 0x100f image [<unknown>]\n"},
+        {"Rust, another library", MAP_A "   3:     0x11020 - <unknown>\n   4:     0x11010 - <unknown>\n",
+                "6 /a a/ 0x100f image [<unknown>]\n"},
+        {"glog",
+                MAP_A "PC: @ 0x0 f\n*** SIGSEGV (@0x0) received by PID 1; stack trace: ***\n@ 0x11010 (unknown)\n@ "
+                      "0x11010 (unknown)\n@ 0x11010 (unknown)\n@ 0x11010 (unknown)\n",
+                "7 /a a/ 0x1010 image [(unknown)]\n8 /a a/ 0x1010 image [(unknown)]\n9 /a a/ 0x1010 image "
+                "[(unknown)]\n10 /a a/ 0x100f image [(unknown)]\n"},
+        {"boost", MAP_A " 1# 0x12000 in /l/libc.so.6\n 2# 0x11010 in /a\n 3# 0x11010 in /a\n",
+                "6 /a a/ 0x1010 image []\n7 /a a/ 0x100f image []\n"},
+        {"coredumpctl",
+                "#1  0x00007f2d5c8a9e3c n/a (libc.so.6 + 0x3c050)\n#2  0x00007f2d5c8a9e3c n/a (a + 0x1010)\n#3  "
+                "0x00007f2d5c8a9e3c n/a (a + 0x1010)\n",
+                "2 a a/ 0x1010 image [n/a]\n3 a a/ 0x100f image [n/a]\n"},
+        {"coredumpctl with symbols",
+                "#1  0x00007f2d5c8a9e3c __restore_rt (libc.so.6 + 0x3c050)\n#2  0x00007f2d5c8a9e3c n/a (a + "
+                "0x1010)\n#3  0x00007f2d5c8a9e3c n/a (a + 0x1010)\n",
+                "2 a a/ 0x1010 image [n/a]\n3 a a/ 0x100f image [n/a]\n"},
+        {"ABRT",
+                "{\"frames\":[{\"build_id\":\"" ID "\",\"build_id_offset\":32,\"file_name\":\"/a\"},{\"build_id\":\"" ID
+                "\",\"build_id_offset\":245840,\"file_name\":\"/l/"
+                "libc.so.6\",\"function_name\":\"__restore_rt\"},{\"build_id\":\"" ID
+                "\",\"build_id_offset\":4112,\"file_name\":\"/a\"},{\"build_id\":\"" ID
+                "\",\"build_id_offset\":4112,\"file_name\":\"/a\"}]}\n",
+                "1 /a a/" DEBUG_ID " 0x1010 image []\n1 /a a/" DEBUG_ID " 0x100f image []\n"},
+        {"MongoDB",
+                "{\"backtrace\":[{\"b\":\"7F0FBB3F9000\",\"o\":\"42520\",\"s\":\"__sigaction\"},{\"b\":"
+                "\"5609C75C7000\",\"o\":\"1010\"},{\"b\":\"5609C75C7000\",\"o\":\"1010\"}],"
+                "\"somap\":[{\"b\":\"5609C75C7000\",\"path\":\"/a\",\"elfType\":3}]}\n",
+                "1 /a a/ 0x1010 image []\n1 /a a/ 0x100f image []\n"},
+        {"perf script",
+                "\t    1010 [unknown] (/a)\n\t   3c04f [unknown] (/l/libc.so.6)\n\t    1010 [unknown] (/a)\n\t    1010 "
+                "[unknown] (/a)\n",
+                "3 /a a/ 0x1010 file [[unknown]]\n4 /a a/ 0x100f file [[unknown]]\n"},
+        {"bpftrace", MAP_A MAP_C "@[\n    0x32020\n    0x32010\n    0x11010\n    0x11010\n]: 1\n",
+                "9 /a a/ 0x1010 image []\n10 /a a/ 0x100f image []\n"},
+        {"ClickHouse",
+                "5. ? @ 0x0000000000001010 in /a\n6. ? @ 0x000000000003c050 in /l/libc.so.6\n7. ? @ 0x0000000000001010 "
+                "in /a\n8. ? @ 0x0000000000001010 in /a\n",
+                "3 /a a/ 0x1010 elf [?]\n4 /a a/ 0x100f elf [?]\n"},
+        {"minidump-stackwalk", " 1  libc.so.6 + 0x3c050\n 2  liba.so + 0x1010\n 3  liba.so + 0x1010\n",
+                "2 liba.so liba.so/ 0x1010 image []\n3 liba.so liba.so/ 0x100f image []\n"},
+        {"Firefox", "#01: ???[/l/libc.so.6 +0x3c050]\n#02: ???[/a +0x1010]\n#03: ???[/a +0x1010]\n",
+                "2 /a a/ 0x1010 image [???]\n3 /a a/ 0x100f image [???]\n"},
+        {"Chromium",
+                MAP_A MAP_C "#3 0x000000032010 <unknown>\n#4 0x000000011010 <unknown>\n#5 0x000000011010 <unknown>\n",
+                "7 /a a/ 0x1010 image [<unknown>]\n8 /a a/ 0x100f image [<unknown>]\n"},
+        {"Unreal Engine",
+                "0x0001 libc.so.6!UnknownFunction(0x3c04f)\n0x0001 liba.so!UnknownFunction(0x100f)\n0x0001 "
+                "liba.so!UnknownFunction(0x100f)\n",
+                "2 liba.so liba.so/ 0x1010 image []\n3 liba.so liba.so/ 0x100f image []\n"},
+        {"Unity",
+                "C:\\a.dll:a.dll (0000000000010000), size: 65536 (result: 0), SymType: ''\n"
+                "0x0000000000011010 (a) (function-name not available)\n0x00007FF8A5C04F69 (ntdll) "
+                "KiUserExceptionDispatcher\n"
+                "0x0000000000011010 (a) (function-name not available)\n0x0000000000011010 (a) (function-name not "
+                "available)\n",
+                "4 C:\\a.dll a.dll/ 0x1010 image [(function-name not available)]\n5 C:\\a.dll a.dll/ 0x100f image "
+                "[(function-name not available)]\n"},
+        {"Wine",
+                "=>0 0x00000321661370 in a (+0x1010) (0x0000000021fcb0)\n  1 0x00000321661370 "
+                "KiUserExceptionDispatcher+0x12 in ntdll (+0x1010) (0x0000000021fcb0)\n"
+                "  2 0x00000321661370 in a (+0x1010) (0x0000000021fcb0)\n  3 0x00000321661370 in a (+0x1010) "
+                "(0x0000000021fcb0)\n",
+                "3 a a/ 0x1010 image []\n4 a a/ 0x100f image []\n"},
+        {"WinDbg",
+                "01 000000c8`2a0ff5c8 00007ff7`12341234 nt!KiBreakpointTrap+0x100\n02 000000c8`2a0ff5c8 "
+                "00007ff7`12341234 a+0x1010\n03 000000c8`2a0ff5c8 00007ff7`12341234 a+0x1010\n",
+                "2 a a/ 0x1010 image []\n3 a a/ 0x100f image []\n"},
+        {".NET NativeAOT", "   at libc!<BaseAddress>+0x3c050\n   at a!<BaseAddress>+0x1010\n",
+                "2 a a/ 0x100f image []\n"},
+        {"macOS",
+                "4   libsystem_platform.dylib  0x00000001845c5a24 _sigtramp + 56\n5   a   0x0000000104b5c8d4 "
+                "0x104b58000 + 18644\n6   a   0x0000000104b5c8d4 0x104b58000 + 18644\n",
+                "2 a a/ 0x48d4 image []\n3 a a/ 0x48d3 image []\n"},
+        {"Crashlytics",
+                "4   libsystem_platform.dylib  0x5a24 _sigtramp + 56\n5   a   0x1010 (Missing UUID "
+                "93ac61ec5a8eb1396f9fbd350e3169a5)\n6   a   0x1010 (Missing UUID 93ac61ec5a8eb1396f9fbd350e3169a5)\n",
+                "2 a a/93AC61EC5A8EB1396F9FBD350E3169A50 0x1010 image []\n3 a a/93AC61EC5A8EB1396F9FBD350E3169A50 "
+                "0x100f image []\n"},
+        {"KSCrash",
+                "{\"binary_images\":[{\"image_addr\":65536,\"image_size\":65536,\"name\":\"/"
+                "a\",\"uuid\":\"93AC61EC-5A8E-B139-6F9F-BD350E3169A5\"}],"
+                "\"crash\":{\"threads\":[{\"backtrace\":{\"contents\":[{\"object_name\":\"a\",\"symbol_addr\":0,"
+                "\"instruction_addr\":69648},"
+                "{\"object_name\":\"a\",\"symbol_addr\":0,\"instruction_addr\":69648}],\"skipped\":0}}]}}\n",
+                "1 /a a/93AC61EC5A8EB1396F9FBD350E3169A50 0x1010 image []\n1 /a a/93AC61EC5A8EB1396F9FBD350E3169A50 "
+                "0x100f image []\n"},
+};
+
+static void test_signal_frames(void **state)
+{
+	bool right = true;
+	(void)state;
+	for (size_t i = 0; i < sizeof signal_frames / sizeof *signal_frames; i++) {
+		char *shown = found_in(NULL, NULL, signal_frames[i].text, SIZE_MAX);
+		size_t len = strlen(shown), wanted = strlen(signal_frames[i].expected);
+		bool same = len >= wanted && strcmp(shown + len - wanted, signal_frames[i].expected) == 0;
+		if (!same)
+			print_error(
+			        "%s:\n%snot at its end\n%s", signal_frames[i].format, shown, signal_frames[i].expected);
+		right = right && same;
+		free(shown);
+	}
+	assert_true(right);
+}
+#undef MAP_C
+
 /* gdb's bt full, eu-stack -b and -s, perf script -F +srcline: what stands between frames does not end a stack. */
 static void test_lines_between_frames(void **state)
 {
@@ -2111,6 +2315,7 @@ int main(void)
 	        cmocka_unit_test(test_where_a_signal_came_by_the_trampoline),
 	        cmocka_unit_test(test_torch),
 	        cmocka_unit_test(test_where_a_signal_came_in_other_formats),
+	        cmocka_unit_test(test_signal_frames),
 	        cmocka_unit_test(test_lines_between_frames),
 	        cmocka_unit_test(test_numbers_in_logs),
 	        cmocka_unit_test(test_where_a_signal_came_by_a_heading),

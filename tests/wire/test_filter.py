@@ -994,3 +994,14 @@ def test_a_text_without_a_frame():
     said = run_filter(text + "line 4: 0x00007ffff7e4e4e1 in ?? at all\n").stderr.decode()
     assert "0 frames, 0 named\n" in said and "line 4 looks most like a frame:" in said and "memory map" in said
     assert run_filter("nothing\nto see\n").stderr.decode() == "symbtool: 0 frames, 0 named\n"
+
+
+def test_ids_and_maps_belong_to_their_text(tmp_path):
+    """What one file says of its modules tells nothing of those of another; what the user says does."""
+    ident = "5f6d2c11a0e94b7cb1d3c5a7e9f0a1b2c3d4e5f6"
+    stack = "#0 0x7f0000001234  (/nowhere/libx.so+0x1234)\n   4:     0x55d9f3f4a1b2 - <unknown>\n"
+    (tmp_path / "one").write_text(f"Module libx.so with build-id {ident}\n55d9f3f49000-55d9f3f4b000 r-xp 00000000 fe:00 12 /nowhere/prog\n{stack}")
+    (tmp_path / "two").write_text(stack)
+    said = tally(run_filter("", "one", "two", cwd=tmp_path))
+    assert "1 not found" in said and "2 no id" in said and "1 no module" in said, said
+    assert "2 not found" in tally(run_filter("", "one", "two", "--module", f"libx.so={ident}", cwd=tmp_path))
