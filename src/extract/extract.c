@@ -37,7 +37,9 @@ struct extraction {
 	const char *dwarf_path;
 	struct dwarf_source dwarf;
 	struct symbol_files symbols;
+	pthread_mutex_t names_lock; /* of the reading of symbol_names */
 	struct symbol_names symbol_names;
+	struct name_symbols name_symbols;
 	char absence[EXTRACT_NOTE_LENGTH]; /* that there are no debug data, and what helps */
 	bool pads;
 	bool go;     /* Go's table was read */
@@ -69,7 +71,7 @@ static void *run_worker(void *arg)
 	struct error error = {0};
 	enum err err = ERR_OK;
 	if (!w->reader.handle.dwarf)
-		err = unit_reader_open(&w->reader, &x->dwarf, &x->code, x->pads, &error);
+		err = unit_reader_open(&w->reader, &x->dwarf, &x->code, x->pads, &x->name_symbols, &error);
 	for (size_t i; !err && (i = atomic_fetch_add(&x->next, 1)) < x->unit_count;) {
 		if (!join_wait(&x->join, i))
 			break;
@@ -102,14 +104,32 @@ static size_t thread_count(const struct extraction *x)
 	return count > x->unit_count && x->unit_count > 0 ? x->unit_count : count;
 }
 
-/* For join_init: symbols are read when the first function without a name comes. */
+/* Symbols are read when the first function comes whose name the debug data do not have, or not whole. */
+static enum err read_symbol_names(struct extraction *x, struct error *e)
+{
+	enum err err = ERR_OK;
+	pthread_mutex_lock(&x->names_lock);
+	if (!x->symbol_names.names.strings)
+		err = symbol_names_read(&x->symbol_names, &x->symbols, &x->code, e);
+	pthread_mutex_unlock(&x->names_lock);
+	return err;
+}
+
+/* For join_init. */
 static enum err name_of_symbol(void *arg, uint64_t address, struct str *name, struct error *e)
 {
 	struct extraction *x = arg;
-	enum err err = ERR_OK;
-	if (!x->symbol_names.names.strings)
-		err = symbol_names_read(&x->symbol_names, &x->symbols, &x->code, e);
+	enum err err = read_symbol_names(x, e);
 	return err ? err : symbol_names_find(&x->symbol_names, address, name, e);
+}
+
+/* For names. */
+static enum err symbol_at(void *arg, uint64_t address, size_t number, const char **symbol, struct error *e)
+{
+	struct extraction *x = arg;
+	enum err err = read_symbol_names(x, e);
+	*symbol = err ? NULL : symbol_names_at(&x->symbol_names, address, number);
+	return err;
 }
 
 /* Units whose entries are in files that are not there. */
@@ -321,13 +341,14 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 		split_source_open(&x->dwarf.split, x->path, x->dwarf_path, debug_dir(x));
 		x->dwarf.split.fetch = x->options->fetch_package;
 		x->dwarf.split.fetch_arg = x->options->fetch_arg;
-		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, x->error);
+		err = unit_reader_open(&first->reader, &x->dwarf, &x->code, x->pads, &x->name_symbols, x->error);
 	}
 	return err ? err : unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error);
 }
 
 static enum err extract_all(struct extraction *x, struct worker *workers)
 {
+	x->name_symbols = (struct name_symbols){x, symbol_at};
 	tell(x, "reading its sections");
 	enum err err = elf_file_open(&x->file, x->path, x->error);
 	if (!err)
@@ -414,7 +435,8 @@ static void *run(void *arg)
 enum err extract_here(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e)
 {
-	struct extraction x = {path, options, sink, stats, e, .file = {.fd = -1}};
+	struct extraction x = {
+	        path, options, sink, stats, e, .file = {.fd = -1}, .names_lock = PTHREAD_MUTEX_INITIALIZER};
 	run(&x);
 	return x.err;
 }
@@ -422,7 +444,8 @@ enum err extract_here(const char *path, const struct extract_options *options, c
 enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e)
 {
-	struct extraction x = {path, options, sink, stats, e, .file = {.fd = -1}};
+	struct extraction x = {
+	        path, options, sink, stats, e, .file = {.fd = -1}, .names_lock = PTHREAD_MUTEX_INITIALIZER};
 	pthread_t thread;
 	if (!large_stack_start(&thread, run, &x))
 		return error_set(e, ERR_IO, "%s: cannot start a thread", path);

@@ -8,9 +8,11 @@
 
 #include "extract/abbrev.h"
 #include "extract/demangle.h"
+#include "extract/own_name.h"
 #include "extract/scopes.h"
+#include "extract/type_names.h"
 
-enum { REFERENCES_MAX = 16, SCOPES_MAX = 64, FUNCTIONS_MAX = 16, NAME_LENGTH_MAX = DEMANGLE_OUTPUT_MAX };
+enum { REFERENCES_MAX = 16, SCOPES_MAX = 64, NESTED_MAX = 16, SYMBOLS_MAX = 64, NAME_LENGTH_MAX = DEMANGLE_OUTPUT_MAX };
 
 void names_init(struct names *n, struct intern *strings)
 {
@@ -25,6 +27,7 @@ void names_release(struct names *n)
 		scopes_free(s);
 	}
 	map64_release(&n->by_die);
+	map64_release(&n->incomplete);
 	map64_release(&n->by_linkage);
 	map64_release(&n->by_unit);
 	abbrev_table_release(&n->abbrevs);
@@ -88,17 +91,17 @@ static bool find_past_unknown(struct names *n, Dwarf_Die *die, unsigned attribut
 	return false;
 }
 
-static bool find_attribute(struct names *n, const Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
+bool names_attribute(struct names *n, const Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
 {
 	Dwarf_Die copy = *die;
 	dwarf_errno(); /* forgets older errors */
 	return dwarf_attr(&copy, attribute, a) || (dwarf_errno() != 0 && find_past_unknown(n, &copy, attribute, a));
 }
 
-static struct str text_attribute(struct names *n, const Dwarf_Die *die, unsigned attribute)
+struct str names_text(struct names *n, const Dwarf_Die *die, unsigned attribute)
 {
 	Dwarf_Attribute a;
-	const char *text = find_attribute(n, die, attribute, &a) ? dwarf_formstring(&a) : NULL;
+	const char *text = names_attribute(n, die, attribute, &a) ? dwarf_formstring(&a) : NULL;
 	return text ? (struct str){text, strnlen(text, NAME_LENGTH_MAX)} : (struct str){"", 0};
 }
 
@@ -107,7 +110,7 @@ static bool step_to_origin(struct names *n, Dwarf_Die *die)
 {
 	Dwarf_Attribute a;
 	Dwarf_Die next;
-	if (!find_attribute(n, die, DW_AT_abstract_origin, &a) && !find_attribute(n, die, DW_AT_specification, &a))
+	if (!names_attribute(n, die, DW_AT_abstract_origin, &a) && !names_attribute(n, die, DW_AT_specification, &a))
 		return false;
 	if (!dwarf_formref_die(&a, &next))
 		return false;
@@ -122,8 +125,15 @@ static bool is_plain_language(int language)
 	       language == 0x2c /* C17 */ || language == DW_LANG_Mips_Assembler;
 }
 
+static bool is_cplusplus(int language)
+{
+	return language == DW_LANG_C_plus_plus || language == DW_LANG_C_plus_plus_03 ||
+	       language == DW_LANG_C_plus_plus_11 || language == DW_LANG_C_plus_plus_14 ||
+	       language == 0x2a /* C++17 */ || language == 0x2b /* C++20 */;
+}
+
 /* The scopes of a unit, read when they are first needed. */
-static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct scopes **found, struct error *e)
+static enum err scopes_of(struct names *n, const Dwarf_Die *root, struct scopes **found, struct error *e)
 {
 	struct scopes *s = (struct scopes *)(uintptr_t)map64_get(&n->by_unit, (uintptr_t)root->addr);
 	enum err err = ERR_OK;
@@ -143,27 +153,56 @@ static enum err scopes_of(struct names *n, const Dwarf_Die *root, const struct s
 	return err;
 }
 
-static enum err scope_name(struct names *n, const struct scopes *s, ptrdiff_t at, struct str *out, struct error *e)
+static bool is_in_cplusplus(const Dwarf_Die *die)
 {
-	Dwarf_Die die = die_handle(&s->unit, s->items[at].die);
-	Dwarf_Attribute a;
-	if (s->items[at].function)
-		return n->nested < FUNCTIONS_MAX ? names_get(n, &die, out, e) : ERR_OK;
-	const char *name = dwarf_attr_integrate(&die, DW_AT_name, &a) ? dwarf_formstring(&a) : NULL;
-	*out = str_from(name ? name : dwarf_tag(&die) == DW_TAG_namespace ? "(anonymous namespace)" : "");
-	return ERR_OK;
+	Dwarf_Die copy = *die, root;
+	return dwarf_diecu(&copy, &root, NULL, NULL) && is_cplusplus(dwarf_srclang(&root));
 }
 
-/* The names of the scopes around die, the innermost first. A function's name already contains those around the
+/* A class or namespace, as it is called within the scope around it. */
+static enum err class_name(struct names *n, const Dwarf_Die *die, struct str *out, struct error *e)
+{
+	Dwarf_Die copy = *die;
+	Dwarf_Attribute a;
+	struct buffer text;
+	const char *name = dwarf_attr_integrate(&copy, DW_AT_name, &a) ? dwarf_formstring(&a) : NULL;
+	bool is_namespace = dwarf_tag(&copy) == DW_TAG_namespace, cplusplus = !is_namespace && is_in_cplusplus(die);
+	if (!name && is_namespace)
+		name = "(anonymous namespace)";
+	buffer_init(&text, NAME_LENGTH_MAX);
+	if (name && buffer_append(&text, name, strnlen(name, NAME_LENGTH_MAX)) && cplusplus)
+		type_names_arguments(n, &text, &copy);
+	else if (!name && cplusplus)
+		type_names_unnamed(n, &text, &copy);
+	*out = intern_add(n->strings, (struct str){text.len ? (const char *)text.data : "", text.len});
+	bool ok = out->data && !text.failed;
+	buffer_release(&text);
+	return ok ? ERR_OK : no_memory(e);
+}
+
+static enum err scope_name(struct names *n, struct scopes *s, ptrdiff_t at, struct str *out, struct error *e)
+{
+	Dwarf_Die die = die_handle(&s->unit, s->items[at].die);
+	struct str *kept = &s->items[at].name;
+	enum err err = ERR_OK;
+	if (s->items[at].function)
+		return n->nested < NESTED_MAX ? names_get(n, &die, out, e) : ERR_OK;
+	if (!kept->data && n->nested < NESTED_MAX)
+		err = class_name(n, &die, kept, e);
+	*out = kept->data ? *kept : (struct str){"", 0};
+	return err;
+}
+
+/* The names of a scope and of those around it, the innermost first. A function's name already contains those around the
  * function. */
-static enum err scope_names(struct names *n, const struct scopes *s, const uint8_t *die, struct str names[SCOPES_MAX],
+static enum err scope_names(struct names *n, struct scopes *s, ptrdiff_t innermost, struct str names[SCOPES_MAX],
         size_t *count, struct error *e)
 {
 	enum err err = ERR_OK;
 	bool function = false;
 	*count = 0;
 	n->nested++;
-	for (ptrdiff_t at = scopes_find(s, die); at != SCOPE_NONE && *count < SCOPES_MAX && !function && !err;
+	for (ptrdiff_t at = innermost; at != SCOPE_NONE && *count < SCOPES_MAX && !function && !err;
 	        at = s->items[at].parent) {
 		names[*count] = (struct str){"", 0};
 		err = scope_name(n, s, at, &names[(*count)++], e);
@@ -173,7 +212,7 @@ static enum err scope_names(struct names *n, const struct scopes *s, const uint8
 	return err;
 }
 
-/* Puts the scopes around die, the outermost first, before a name. */
+/* The outermost first. */
 static void append_scopes(struct buffer *out, const struct str *names, size_t count)
 {
 	while (count > 0) {
@@ -185,35 +224,65 @@ static void append_scopes(struct buffer *out, const struct str *names, size_t co
 	}
 }
 
-static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain, struct str *name, struct error *e)
+enum err names_append_scopes(struct names *n, struct buffer *out, Dwarf_Die *die, struct error *e)
 {
 	Dwarf_Die root;
-	const struct scopes *s = NULL;
+	struct scopes *s = NULL;
 	struct str around[SCOPES_MAX];
 	size_t count = 0;
+	if (!dwarf_diecu(die, &root, NULL, NULL) || is_plain_language(dwarf_srclang(&root)))
+		return ERR_OK;
+	enum err err = scopes_of(n, &root, &s, e);
+	if (!err)
+		err = scope_names(n, s, scopes_around(s, die->addr), around, &count, e);
+	if (!err)
+		append_scopes(out, around, count);
+	return err;
+}
+
+static bool is_external(struct names *n, const Dwarf_Die *die)
+{
+	Dwarf_Attribute a;
+	bool flag = false;
+	return names_attribute(n, die, DW_AT_external, &a) && dwarf_formflag(&a, &flag) == 0 && flag;
+}
+
+/* The name of a function without a linkage name: with its scopes, and in C++ its parameters. */
+static enum err append_qualified(
+        struct names *n, struct buffer *out, Dwarf_Die *declared, struct str plain, struct error *e)
+{
+	enum err err = names_append_scopes(n, out, declared, e);
+	if (err)
+		return err;
+	buffer_append_str(out, plain);
+	/* What other files may call and has no linkage name is named as in C. */
+	if (is_in_cplusplus(declared) && !is_external(n, declared)) {
+		type_names_arguments(n, out, declared);
+		type_names_parameters(n, out, declared);
+	}
+	return out->failed || n->no_memory ? no_memory(e) : ERR_OK;
+}
+
+static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain, struct str *name, struct error *e)
+{
+	struct buffer text;
 	if (plain.len > NAME_LENGTH_MAX)
 		plain.len = NAME_LENGTH_MAX;
 	*name = (struct str){"", 0};
 	if (plain.len == 0)
 		return ERR_OK;
-	if (dwarf_diecu(declared, &root, NULL, NULL) && !is_plain_language(dwarf_srclang(&root))) {
-		enum err err = scopes_of(n, &root, &s, e);
-		if (!err)
-			err = scope_names(n, s, declared->addr, around, &count, e);
-		if (err)
-			return err;
-	}
-	buffer_reset(&n->text);
-	append_scopes(&n->text, around, count);
-	buffer_append_str(&n->text, plain);
-	*name = intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len});
-	return name->data && !n->text.failed ? ERR_OK : no_memory(e);
+	buffer_init(&text, 4 * DEMANGLE_OUTPUT_MAX);
+	enum err err = append_qualified(n, &text, declared, plain, e);
+	if (!err)
+		*name = intern_add(n->strings, (struct str){(const char *)text.data, text.len});
+	buffer_release(&text);
+	return err ? err : name->data ? ERR_OK : no_memory(e);
 }
 
 static struct str linkage_name(struct names *n, const Dwarf_Die *die)
 {
-	struct str s = text_attribute(n, die, DW_AT_linkage_name);
-	return s.len > 0 ? s : text_attribute(n, die, DW_AT_MIPS_linkage_name);
+	struct str s = names_text(n, die, DW_AT_linkage_name);
+	return s.len > 0 ? s : names_text(n, die, DW_AT_MIPS_linkage_name);
 }
 
 /* Where gcc keeps to DWARF 2, the cold part of a function has an entry of its own. */
@@ -226,13 +295,13 @@ static struct str without_part(struct str plain)
 }
 
 /* The last entry of the chain is the declaration: the one that lies in its namespace or class. */
-static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *name, struct error *e)
+static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *name, bool *incomplete, struct error *e)
 {
 	Dwarf_Die die = *first;
-	struct str linkage = linkage_name(n, &die), plain = text_attribute(n, &die, DW_AT_name);
+	struct str linkage = linkage_name(n, &die), plain = names_text(n, &die, DW_AT_name);
 	for (int i = 0; i < REFERENCES_MAX && step_to_origin(n, &die); i++) {
 		linkage = linkage.len > 0 ? linkage : linkage_name(n, &die);
-		plain = plain.len > 0 ? plain : text_attribute(n, &die, DW_AT_name);
+		plain = plain.len > 0 ? plain : names_text(n, &die, DW_AT_name);
 	}
 	plain = without_part(plain);
 	/* gcc's OpenMP regions and transactional clones have no linkage name: theirs is the plain one. */
@@ -243,19 +312,50 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 	if (name->len > 0)
 		return ERR_OK;
 	/* A linkage name that is not mangled says more than the name does: open64 for open. */
-	if (linkage.len > 0 && (plain.len == 0 || !demangle_wanted(linkage)))
+	if (linkage.len > 0 && (plain.len == 0 || !demangle_wanted(linkage))) {
 		*name = intern_add(n->strings, demangle_base(linkage));
-	else
-		return qualified(n, &die, plain, name, e);
-	return name->data ? ERR_OK : no_memory(e);
+		return name->data ? ERR_OK : no_memory(e);
+	}
+	Dwarf_Die root;
+	*incomplete = dwarf_diecu(&die, &root, NULL, NULL) && !is_plain_language(dwarf_srclang(&root));
+	return qualified(n, &die, plain, name, e);
 }
 
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e)
 {
+	bool incomplete = false;
 	if (recall(&n->by_die, die->addr, name))
 		return ERR_OK;
-	enum err err = resolve(n, die, name, e);
-	if (!err && !remember(&n->by_die, die->addr, *name))
-		err = no_memory(e);
+	enum err err = resolve(n, die, name, &incomplete, e);
+	bool ok = err || (remember(&n->by_die, die->addr, *name) &&
+	                         (!incomplete || map64_put(&n->incomplete, (uintptr_t)die->addr, 1)));
+	return ok ? err : no_memory(e);
+}
+
+bool names_incomplete(const struct names *n, const Dwarf_Die *die)
+{
+	return map64_get(&n->incomplete, (uintptr_t)die->addr) > 0;
+}
+
+/* Where functions with equal code were folded, symbols of several begin. */
+enum err names_complete(struct names *n, uint64_t address, struct str *name, struct error *e)
+{
+	struct str own = own_name(*name);
+	const char *symbol = NULL;
+	enum err err = ERR_OK;
+	for (size_t i = 0; n->symbols && own.len > 0 && i < SYMBOLS_MAX && !err; i++) {
+		struct str found;
+		err = n->symbols->at(n->symbols->arg, address, i, &symbol, e);
+		if (err || !symbol)
+			break;
+		if (!demangle_wanted(str_from(symbol)))
+			continue;
+		if (!demangled(n, str_from(symbol), &found))
+			return no_memory(e);
+		if (found.len > 0 && str_equal(own_name(found), own)) {
+			*name = found;
+			break;
+		}
+	}
 	return err;
 }

@@ -126,10 +126,9 @@ static void add_pieces(struct collector *c, struct code_die *d, const uint8_t *a
 static void add_node(struct collector *c, struct code_die *d, const uint8_t *at, uint32_t parent)
 {
 	struct functions *f = c->f;
-	struct code_node n = {.die = at, .parent = parent, .function = (uint32_t)f->node_count};
+	struct code_node n = {.die = at, .parent = parent, .function = (uint32_t)f->node_count, .origin = d->origin};
 	if (parent != NO_NODE) {
 		uint64_t line = read_number(&d->call_line);
-		n.origin = d->origin;
 		n.function = f->nodes[parent].function;
 		n.depth = f->nodes[parent].depth + 1;
 		n.call_line = line <= UINT32_MAX ? (uint32_t)line : 0;
@@ -151,6 +150,8 @@ static uint32_t node_of(struct collector *c, const struct die *die)
 	if (c->f->piece_count == before)
 		return is_function ? NO_NODE : outer;
 	add_node(c, &d, die->at, is_function ? NO_NODE : outer);
+	if (!c->no_memory)
+		c->f->nodes[c->f->node_count - 1].entry = c->f->pieces[before].start;
 	return (uint32_t)c->f->node_count - 1;
 }
 

@@ -17,11 +17,12 @@ enum {
 /* A function, or a call that was inlined. */
 struct code_node {
 	const uint8_t *die;
-	Dwarf_Attribute origin; /* of an inlined call; name 0: none */
+	Dwarf_Attribute origin; /* the entry that it is a copy of; code 0: none */
 	uint32_t function;      /* the node of the function that it is in */
 	uint32_t parent;        /* NO_NODE: a function itself */
 	uint32_t depth, call_line;
 	uint64_t call_file;         /* number in the line table */
+	uint64_t entry;             /* where a function begins */
 	uint64_t active_end;        /* while segments are made */
 	struct str name, call_path; /* data NULL: not looked up yet */
 };

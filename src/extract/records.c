@@ -8,6 +8,34 @@
 
 #include "base/array.h"
 
+static enum err read_copies(struct records *r, struct error *e)
+{
+	const struct functions *f = r->functions;
+	map64_reset(&r->copies);
+	r->copies_known = true;
+	for (size_t i = 0; i < f->node_count; i++) {
+		Dwarf_Attribute a = f->nodes[i].origin;
+		Dwarf_Die die;
+		if (f->nodes[i].parent != NO_NODE || a.code == 0 || !dwarf_formref_die(&a, &die) ||
+		        map64_get(&r->copies, (uintptr_t)die.addr))
+			continue;
+		if (!map64_put(&r->copies, (uintptr_t)die.addr, i + 1))
+			return no_memory(e);
+	}
+	return ERR_OK;
+}
+
+/* A symbol has the name of a function, and so of calls of it that were inlined in the same unit. */
+static enum err complete_name(struct records *r, uint32_t node, const Dwarf_Die *die, struct error *e)
+{
+	struct code_node *n = &r->functions->nodes[node];
+	if (n->parent == NO_NODE)
+		return names_complete(r->names, n->entry, &n->name, e);
+	enum err err = r->copies_known ? ERR_OK : read_copies(r, e);
+	uint64_t copy = err ? 0 : map64_get(&r->copies, (uintptr_t)die->addr);
+	return copy ? names_complete(r->names, r->functions->nodes[copy - 1].entry, &n->name, e) : err;
+}
+
 /* An inlined call is named by its origin, which all calls of the function share. */
 enum err records_name(struct records *r, uint32_t node, struct error *e)
 {
@@ -22,7 +50,8 @@ enum err records_name(struct records *r, uint32_t node, struct error *e)
 		if (n->origin.code != 0 && dwarf_formref_die(&n->origin, &origin))
 			die = origin;
 	}
-	return names_get(r->names, &die, &n->name, e);
+	enum err err = names_get(r->names, &die, &n->name, e);
+	return !err && names_incomplete(r->names, &die) ? complete_name(r, node, &die, e) : err;
 }
 
 bool records_seek(struct records *r, uint64_t address)
@@ -187,4 +216,5 @@ void records_release(struct records *r)
 	for (size_t i = 0; i <= INLINE_DEPTH_MAX; i++)
 		free(r->open[i].lines);
 	memset(r->open, 0, sizeof r->open);
+	map64_release(&r->copies);
 }

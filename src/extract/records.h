@@ -17,7 +17,7 @@ struct open_range {
 	uint32_t line_cap;
 };
 
-/* What records are made with. All but open belongs to the caller. */
+/* What records are made with. All but open and copies belongs to the caller, who clears copies_known for a new unit. */
 struct records {
 	const struct die_unit *unit;
 	const struct code_map *code;
@@ -28,6 +28,8 @@ struct records {
 	struct result *out;
 	struct open_range open[INLINE_DEPTH_MAX + 1];
 	size_t open_count;
+	struct map64 copies; /* of the unit: numbers of functions + 1, by the entry that each is a copy of */
+	bool copies_known;
 	size_t row; /* of the line table, at or after the address that is looked at */
 };
 

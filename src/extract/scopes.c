@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "extract/dwarf_bytes.h"
 
 struct open_scope {
 	ptrdiff_t scope;
@@ -38,7 +39,7 @@ static bool add_change(struct scopes *s, const uint8_t *at, ptrdiff_t scope)
 /* Adds a scope within the current one, and makes it current. */
 static bool add_item(struct scopes *s, const uint8_t *die, bool function, struct open_scopes *open)
 {
-	const struct scope scope = {die, open->current.scope, function};
+	const struct scope scope = {die, open->current.scope, function, {0}};
 	open->current = (struct open_scope){(ptrdiff_t)s->count, NULL};
 	return array_append(&s->items, &s->cap, &s->count, &scope, sizeof scope);
 }
@@ -93,9 +94,19 @@ void scopes_free(struct scopes *s)
 	free(s);
 }
 
-ptrdiff_t scopes_find(const struct scopes *s, const uint8_t *die)
+/* The scope of what begins at a place. */
+static ptrdiff_t scope_at(const struct scopes *s, const uint8_t *at)
 {
 	size_t changes = search_up_to(
-	        s->changes, s->change_count, sizeof *s->changes, offsetof(struct scope_change, at), (uintptr_t)die);
+	        s->changes, s->change_count, sizeof *s->changes, offsetof(struct scope_change, at), (uintptr_t)at);
 	return changes ? s->changes[changes - 1].scope : SCOPE_NONE;
+}
+
+ptrdiff_t scopes_around(const struct scopes *s, const uint8_t *die)
+{
+	struct reader r = {.at = die, .end = s->unit.end};
+	reader_varint(&r);
+	ptrdiff_t within = scope_at(s, r.at);
+	bool itself = within != SCOPE_NONE && s->items[within].die == die;
+	return itself ? s->items[within].parent : scope_at(s, die);
 }

@@ -14,6 +14,7 @@ struct scope {
 	const uint8_t *die;
 	ptrdiff_t parent; /* index, or SCOPE_NONE */
 	bool function;
+	struct str name; /* of its user; data NULL: not looked up yet */
 };
 
 /* From at on entries are in scope. */
@@ -34,7 +35,7 @@ struct scopes {
 /* Scans the unit of root. s is cleared; it must be freed even after an error. */
 enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e);
 void scopes_free(struct scopes *s);
-/* The innermost scope around an entry of the unit, or SCOPE_NONE. */
-ptrdiff_t scopes_find(const struct scopes *s, const uint8_t *die);
+/* The innermost scope around an entry of the unit, or SCOPE_NONE. A function is one for the classes in it alone. */
+ptrdiff_t scopes_around(const struct scopes *s, const uint8_t *die);
 
 #endif

@@ -395,6 +395,15 @@ enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str 
 	return name->data ? ERR_OK : no_memory(e);
 }
 
+const char *symbol_names_at(const struct symbol_names *n, uint64_t address, size_t number)
+{
+	size_t before = address ? search_up_to(n->items, n->count, sizeof *n->items, offsetof(struct symbol, start),
+	                                  address - 1)
+	                        : 0;
+	bool is = before < n->count && number < n->count - before && n->items[before + number].start == address;
+	return is ? n->items[before + number].name : NULL;
+}
+
 bool symbol_names_bounds(const struct symbol_names *n, uint64_t address, uint64_t *start, uint64_t *end)
 {
 	const struct symbol *found = find_symbol(n, address);

@@ -39,6 +39,9 @@ void symbol_names_release(struct symbol_names *n);
 /* The name of the symbol that address is in; empty: there is none. It lives as long as n. */
 enum err symbol_names_find(struct symbol_names *n, uint64_t address, struct str *name, struct error *e);
 
+/* The number-th symbol that begins at address, or NULL. Any number of threads may ask. */
+const char *symbol_names_at(const struct symbol_names *n, uint64_t address, size_t number);
+
 /* Where that symbol's code begins and ends; either may be NULL. False: there is none. */
 bool symbol_names_bounds(const struct symbol_names *n, uint64_t address, uint64_t *start, uint64_t *end);
 /* Where the first symbol behind address begins, or UINT64_MAX. */

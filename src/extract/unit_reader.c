@@ -10,8 +10,8 @@
 
 enum { UNIT_MIN = 7 }; /* bytes of a header after its length */
 
-enum err unit_reader_open(
-        struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e)
+enum err unit_reader_open(struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads,
+        const struct name_symbols *symbols, struct error *e)
 {
 	*u = (struct unit_reader){.source = source, .code = code, .pads = pads};
 	enum err err = dwarf_handle_open(&u->handle, source, e);
@@ -23,6 +23,7 @@ enum err unit_reader_open(
 	u->sections.str = elf_section_bytes(elf, ".debug_str");
 	u->sections.big = elf_is_big(elf);
 	names_init(&u->names, &u->strings);
+	u->names.symbols = symbols;
 	return ERR_OK;
 }
 
@@ -148,6 +149,7 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, co
 		line_table_release(&u->lines);
 	struct records *r = &u->records;
 	r->unit = unit;
+	r->copies_known = false;
 	r->code = u->code;
 	r->functions = &u->functions;
 	r->lines = &u->lines;
@@ -214,6 +216,7 @@ static enum err read_split(struct unit_reader *u, struct split_unit *split, cons
 	struct names names;
 	struct die_unit unit;
 	names_init(&names, &u->strings);
+	names.symbols = u->names.symbols;
 	enum err err = die_unit_open(&unit, &split->root, &abbrevs, e);
 	unit.skeleton = &split->skeleton;
 	if (!err)

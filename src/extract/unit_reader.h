@@ -22,9 +22,9 @@ struct unit_reader {
 	struct records records;
 };
 
-/* source and code must outlive u. */
-enum err unit_reader_open(
-        struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads, struct error *e);
+/* source, code and symbols must outlive u. */
+enum err unit_reader_open(struct unit_reader *u, struct dwarf_source *source, const struct code_map *code, bool pads,
+        const struct name_symbols *symbols, struct error *e);
 /* Results must not be used any more. */
 void unit_reader_close(struct unit_reader *u);
 /* The offsets of all units, in the order of the file; the caller frees *offsets. Call it once, before units are

@@ -126,8 +126,25 @@ def without_arguments(name):
     return "".join(out)
 
 
+def without_parameters(name):
+    """Scopes and the function's own name, without parameters, a return type, and scopes that have no name of their own."""
+    name = name.replace("(anonymous namespace)", "\1").replace("operator()", "operator\2")
+    out, depth = [], 0
+    for c in re.sub(r"\{(lambda|unnamed).*?\}::|\._anon_\d+::", "", OPERATOR.sub(lambda m: m[0].replace("<", "\3").replace(">", "\4"), name)):
+        depth -= c in ">)"
+        if depth == 0 and c not in "<>()":
+            out.append(c)
+        depth += c in "<("
+    return without_arguments(re.sub("^(non-virtual thunk to )?.* (?=[^ ])", "", re.sub(" const$", "", "".join(out))).replace("\1", "(anonymous namespace)").replace("\2", "()"))
+
+
 def same_name(got, want):
-    got, want = without_arguments(CLONE.sub("", got)), without_arguments(CLONE.sub("", want))
+    """What has no parameters is from a table that never has them."""
+    got, want = CLONE.sub("", got), CLONE.sub("", want)
+    plain = without_arguments(want)
+    if "(" not in plain.replace("operator()", "").replace("(anonymousnamespace)", ""):
+        got = without_parameters(got)
+    got, want = without_arguments(got), plain
     return got == want or got.endswith("::" + want)
 
 
@@ -329,6 +346,7 @@ def check_compiled(tool, sources, folder):
     check_folded(tool, folder)
     check_minimized(tool, sources, folder)
     check_details(tool, folder)
+    check_identity(tool, folder)
     check_sizeless(tool, folder)
     check_thumb(tool, folder)
     check_clones(tool, folder)
@@ -847,6 +865,136 @@ def check_details(tool, folder):
         check("details", {"ns::outer(int)::Local::method", "ns::outer(int)::Local::Deep::go"} <= names, compiler, names)
         lines = [records.frames(va)[-1] for va, r in records.ranges if r["func"] == "non-virtual thunk to D::f(int)" and r["depth"] == 0]
         check("details", lines and all(f[1:] in ((source, 3), (source, 0)) for f in lines), compiler, lines)
+
+
+# Functions of which only the whole name says which they are: lambdas, overloads, members of classes without a name, instances of templates;
+# and calls of such that are inlined.
+IDENTITY = """#define ALONE __attribute__((noinline))
+#define WITHIN __attribute__((always_inline))
+ALONE int sink(int x) { volatile int y = x; return y; }
+ALONE int pay(int n)
+{
+	auto first = [n](int k) ALONE { return sink(n + k) + 1; };
+	auto second = [n](int k) ALONE { return sink(n * k) + 2; };
+	return first(3) + second(4);
+}
+ALONE static void put(int x) { sink(x); }
+ALONE static void put(const char *s) { sink(*s + 1); }
+namespace {
+struct { ALONE int go(int x) { return sink(x) + 5; } } one;
+struct { ALONE int go(int x) { return sink(x) * 7; } } two;
+template <class T> ALONE T most(T a, T b) { return a > b ? sink(a) : sink(b); }
+}
+namespace ns {
+struct Widget {
+	int k;
+	ALONE int run(int x) { return sink(x + k) + 1; }
+	template <class T> ALONE T turn(T x) { return (T)sink((int)x + k) + 1; }
+};
+struct Other { ALONE int run(int x) { return sink(x) - 4; } };
+}
+static inline WITHIN int over(int x) { volatile int q = x; return sink(q); }
+static inline WITHIN int over(unsigned long x, const char *const *p, int (*f)(char), int (&a)[3]) { volatile long q = (long)x; return sink(q + **p + f(3) + a[1]); }
+template <class T, int N> static inline WITHIN T into(T x, ns::Widget &) { volatile T q = x + N; return q + sink(q); }
+ALONE static int kept(int x, ns::Other *) { return sink(x) + 11; }
+static inline WITHIN int both(int x) { volatile int q = x; return q * sink(x) + sink(q + 1) * sink(q + 2) - sink(q + 3); }
+static int twice(char c) { return c * 2; }
+int main(int argc, char **argv)
+{
+	ns::Widget w{argc};
+	int a[3] = {argc, argc, argc};
+	int (*volatile f)(char) = twice;
+	int (*volatile g)(int) = both;
+	auto within = [&](long c) WITHIN { volatile long q = c; return q + sink(argc + q); };
+	put(argc), put(argv[0]);
+	return pay(argc) + one.go(argc) + two.go(argc) + w.run(argc) + (int)w.turn(3.5) + w.turn(argc) + within(3) + most(argc, 3) + (int)most(2.5, 1.0 * argc) +
+	       over(argc) + over(argc, argv, f, a) + into<int, 3>(argc, w) + into<char, 4>(argc, w) + kept(argc, nullptr) + ns::Other().run(argc) + g(3) + both(4);
+}
+"""
+IDENTITY_FLAGS = "-g", "-g1", "-gline-tables-only", "-g -gdwarf-4", "-g -gdwarf-3", "-g -gdwarf-2 -gstrict-dwarf", "-g -gsimple-template-names"
+IDENTITY_RUST = """mod ns {
+    pub struct Widget { pub k: i32 }
+    impl Widget {
+        #[inline(never)] pub fn run(&self, x: i32) -> i32 { super::sink(x + self.k) + 1 }
+        #[inline(never)] pub fn turn<T: Into<f64>>(&self, x: T) -> i32 { super::sink(x.into() as i32 + self.k) + 1 }
+    }
+    pub trait Shape { fn area(&self) -> i32; }
+    impl Shape for Widget { #[inline(never)] fn area(&self) -> i32 { super::sink(self.k) * 3 } }
+}
+#[inline(never)] fn sink(x: i32) -> i32 { unsafe { std::ptr::read_volatile(&x) } }
+#[inline(never)] fn apply(f: &dyn Fn(i32) -> i32) -> i32 { f(3) + 1 }
+fn main() {
+    use ns::Shape;
+    let w = ns::Widget { k: std::env::args().count() as i32 };
+    println!("{}", w.run(3) + w.turn(3.5) + w.turn(2i32) + w.area() + apply(&|x| sink(x + w.k)) + apply(&|x| sink(x * w.k)));
+}
+"""
+OVER = "over(unsigned long, char const* const*, int (*)(char), int (&) [3])"
+
+
+def check_identity(tool, folder):
+    """A function has the whole name of its symbol, however little its entry says; a call that is inlined has the name that the symbol of
+    its function has, else scopes and parameters by the entries."""
+    source = os.path.join(folder, "identity.cpp")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(IDENTITY)
+    for compiler in filter(shutil.which, ("g++", "clang++")):
+        for flags in IDENTITY_FLAGS:
+            program = os.path.join(folder, "identity")
+            done = subprocess.run([compiler, "-O1", *flags.split(), source, "-o", program], stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+            if done.returncode != 0:
+                print("check_extract: left out", compiler, flags)
+                continue
+            check_identity_of(compiler + " " + flags, extract(tool, program), program, source)
+    if shutil.which("rustc"):
+        check_identity_rust(tool, folder)
+    else:
+        print("check_extract: left out rustc")
+
+
+def symbol_names(program):
+    out = {}
+    for line in subprocess.run(["nm", "-C", program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
+        if found := re.fullmatch(r"([0-9a-f]+) [tTwW] (.+)", line):
+            out[int(found[1], 16)] = re.sub(r"::h[0-9a-f]{16}$", "", found[2])
+    return out
+
+
+def check_identity_rust(tool, folder):
+    """In tables of lines functions have their own names alone."""
+    source, program = os.path.join(folder, "identity.rs"), os.path.join(folder, "identity-rs")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(IDENTITY_RUST)
+    for level in "1", "2":
+        subprocess.run(["rustc", "-C", "opt-level=1", "-C", "debuginfo=" + level, source, "-o", program], check=True, timeout=SECONDS)
+        records = extract(tool, program)
+        own = {address: name for address, name in symbol_names(program).items() if any(f[1] == source for f in records.frames(address))}
+        names = {frames[-1][0] for frames in map(records.frames, own)}
+        check("rustc", {"identity::ns::Widget::run", "identity::ns::Widget::turn", "<identity::ns::Widget as identity::ns::Shape>::area",
+                        "identity::sink", "identity::apply", "identity::main", "identity::main::{{closure}}"} <= names, level, names)
+        for address, name in own.items():
+            check("rustc", records.frames(address)[-1][0] == name, level, records.frames(address), name)
+
+
+def check_identity_of(what, records, program, source):
+    check(what, records.overlap() is None, records.overlap())
+    own = {address: name for address, name in symbol_names(program).items() if any(f[1] == source for f in records.frames(address))}
+    check(what, len(own) == 18 and len(set(own.values())) == 18, own)
+    for address, name in own.items():
+        check(what, records.frames(address)[-1][0] == name, records.frames(address), name)
+    inlined = {r["func"] for _, r in records.ranges if r["depth"] > 0}
+    if "-g1" in what or "-gline-tables-only" in what:
+        want = {"over", "into<int, 3>", "into<char, 4>", "operator()", "both" if what.startswith("clang++") else "both(int)"}
+    elif what.startswith("clang++"):  # it tells linkage names of these, too
+        want = {"over(int)", OVER, "both(int)", "int into<int, 3>(int, ns::Widget&)", "char into<char, 4>(char, ns::Widget&)"}
+        inlined = {name for name in inlined if not name.startswith("main::")}
+    elif "-gstrict-dwarf" in what:  # without namespaces
+        want = {"over(int)", OVER, "both(int)"}
+        inlined &= want
+    else:
+        want = {"over(int)", OVER, "both(int)", "into<int, 3>(int, ns::Widget&)", "into<char, 4>(char, ns::Widget&)",
+                "main::{lambda(long)}::operator()(long) const"}
+    check(what, inlined == want, inlined ^ want)
 
 
 # What hand-written assembler does: functions without a size, labels within them, a global label of no type.

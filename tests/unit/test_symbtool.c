@@ -17,6 +17,7 @@
 #include "extract/calls.h"
 #include "extract/coverage.h"
 #include "extract/demangle.h"
+#include "extract/own_name.h"
 #include "extract/intern.h"
 #include "extract/segments.h"
 
@@ -143,6 +144,41 @@ static void mangled_names(void **state)
 	check_demangled("_Z", NULL);
 	check_demangled("_Znonsense!", NULL);
 	check_demangled("", NULL);
+}
+
+static void check_own(const char *name, const char *want)
+{
+	struct str got = own_name(str_from(name));
+	assert_int_equal(got.len, strlen(want));
+	assert_memory_equal(got.data, want, got.len);
+}
+
+static void own_names(void **state)
+{
+	(void)state;
+	check_own("main", "main");
+	check_own("double ns::Widget::turn<double>(double)", "turn");
+	check_own("turn<ns::Box<int> >", "turn");
+	check_own("pay(int)::{lambda(int)#1}::operator()(int) const", "operator()");
+	check_own("operator()<std::basic_string_view<char> >", "operator()");
+	check_own("std::ostream& std::operator<< <char>(std::ostream&, char const*)", "operator<<");
+	check_own("bool operator< <int>(A<int>, A<int>)", "operator<");
+	check_own("Acc::operator->() const", "operator->");
+	check_own("Acc::operator[](int)", "operator[]");
+	check_own("Acc::operator int() const", "operator");
+	check_own("(anonymous namespace)::A::~A()", "~A");
+	check_own("f[abi:cxx11](int)", "f");
+	check_own("decltype (x->y) ns::g<int>(int)", "g");
+	check_own("r::ns::Widget::turn::<f64>", "turn");
+	check_own("<r::ns::Widget as r::ns::Shape>::area", "area");
+	check_own("core::ptr::const_ptr::<impl *const T>::offset", "offset");
+	check_own("r::main::{closure#0}", "closure");
+	check_own("r::main::{{closure}}", "closure");
+	check_own("void (*f<int>(int))(char)", "");
+	check_own("", "");
+	check_own("operator", "operator");
+	check_own("<<<<((((", "");
+	check_own("a>>))::b", "b");
 }
 
 /* A name of 300 bytes that stands for one of 2^30: each argument is a pair of the one before. */
@@ -293,6 +329,7 @@ int main(void)
 	        cmocka_unit_test(calls_of_aarch64),
 	        cmocka_unit_test(suffixes_of_copies),
 	        cmocka_unit_test(mangled_names),
+	        cmocka_unit_test(own_names),
 	        cmocka_unit_test(a_name_that_explodes),
 	        cmocka_unit_test(names_that_nest_deeply),
 	        cmocka_unit_test(calls_within_calls),
