@@ -163,8 +163,10 @@ static void *tick_main(void *arg)
 			finish_when_idle(p->finishers, now);
 			tell_held_up(p->loads, now, &none_held_up, &told);
 		}
-		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
+		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND)) {
 			block_pool_trim(context->blocks, false);
+			malloc_trim(0); /* each thread's arena keeps the most that it ever had; this takes 2 ms */
+		}
 	}
 	return NULL;
 }

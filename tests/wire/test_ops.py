@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -1162,3 +1163,31 @@ def test_silent_connections_hold_no_thread():
         finally:
             for connection in silent:
                 connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.plain
+@pytest.mark.skipif(has_sanitizer(), reason="a sanitizer has allocations of its own")
+def test_memory_that_loads_leave_goes_back_to_the_system():
+    """Each thread's arena has some; without that it would grow to the most that each thread ever needed."""
+    noise = random.Random(17)
+    with Stack(config={"cache_size": "16M", "bucket_parallel": "8"}) as s:
+        modules = [
+            s.symbols.add(f"lib{i}.so", "FILE 0 a.c\n" + "".join(f"FUNC {16 * k:x} 10 0 f{noise.randbytes(12).hex()}\n{16 * k:x} 10 {k} 0\n" for k in range(6000)))
+            for i in range(48)
+        ]  # fmt: skip
+
+        def resident(key="process_resident_memory_bytes"):
+            return s.node.metrics()[key]
+
+        def goes_back():
+            """Of what some loads leave at once; they may end just after the moment at which it goes back."""
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda i: s.client.v5(job(modules[i::8], [[k, 0x1000] for k in range(6)])), range(8)))
+            wait_for(lambda: resident('symbolicated_memory_bytes{kind="texts"}') == 0, "texts to be given up")
+            before, end = resident(), time.monotonic() + 45
+            while resident() > before - (3 << 20) and time.monotonic() < end:
+                time.sleep(0.5)
+            return time.monotonic() < end
+
+        assert any(goes_back() for _ in range(3))
