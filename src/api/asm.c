@@ -46,13 +46,14 @@ static struct str text_of(const json_t *object, const char *key)
 	                             : (struct str){"", 0};
 }
 
-struct str asm_keep(struct arena *arena, const json_t *object, const char *key)
+bool asm_keep(struct str *kept, struct arena *arena, const json_t *object, const char *key)
 {
 	struct str s = text_of(object, key);
 	char *copy = arena_alloc(arena, s.len + 1);
 	if (copy)
 		memcpy(copy, s.data, s.len);
-	return (struct str){copy, copy ? s.len : 0};
+	*kept = (struct str){copy, copy ? s.len : 0};
+	return copy;
 }
 
 enum err asm_number(const json_t *object, const char *key, uint64_t *number, struct error *e)
@@ -146,11 +147,9 @@ static enum err read_object(struct arena *arena, const json_t *object, struct as
 	if (!err && to_end && !json_is_boolean(to_end) && !json_is_null(to_end))
 		err = error_set(e, ERR_BAD_REQUEST, "continueUntilFunctionEnd is not true or false");
 	r->range.to_function_end = json_is_true(to_end);
-	r->name = asm_keep(arena, object, "name");
-	r->debug_name = asm_keep(arena, object, "debugName");
-	r->debug_id = asm_keep(arena, object, "debugId");
-	r->code_id = asm_keep(arena, object, "codeId");
-	return err;
+	bool kept = asm_keep(&r->name, arena, object, "name") && asm_keep(&r->debug_name, arena, object, "debugName") &&
+	            asm_keep(&r->debug_id, arena, object, "debugId") && asm_keep(&r->code_id, arena, object, "codeId");
+	return err || kept ? err : no_memory(e);
 }
 
 static enum err read_request(struct exchange *x, struct asm_request *r, struct error *e)
@@ -235,14 +234,14 @@ static void append_name(struct buffer *b, const struct symbol *symbol)
 	buffer_append(b, ">", 1);
 }
 
-/* Sets symbol_of, by target. False: the names are unknown. */
-static bool look_up(struct exchange *x, const struct asm_reply *r, struct module_want *want, struct symbols *symbols,
-        const struct symbol **symbol_of)
+/* Sets symbol_of, by target, unless the names are unknown. */
+static enum symbolicate_result look_up(struct exchange *x, const struct asm_reply *r, struct module_want *want,
+        struct symbols *symbols, const struct symbol **symbol_of)
 {
 	struct lookup *lookups = arena_alloc(x->arena, r->target_count * sizeof *lookups);
 	struct symbolicate_stats stats = {0};
 	if (!lookups || !symbol_of)
-		return false;
+		return SYMBOLICATE_NO_MEMORY;
 	for (size_t i = 0; i < r->target_count; i++)
 		lookups[i] = (struct lookup){r->targets[i], 0, (uint32_t)i};
 	const struct symbolication in = {.modules = services_modules(),
@@ -254,7 +253,7 @@ static bool look_up(struct exchange *x, const struct asm_reply *r, struct module
 	        .symbols = symbols,
 	        .symbol_of = symbol_of,
 	        .stats = &stats};
-	return symbolicate(&in) == SYMBOLICATE_OK;
+	return symbolicate(&in);
 }
 
 /* The instructions, with the names that the module's map has for what they lead to. */
@@ -267,9 +266,11 @@ static void append_instructions(
 	struct symbols symbols;
 	size_t from = 0;
 	symbols_init(&symbols, x->scratch, x->config->max_reply, PAGES_MAX, x->started + x->config->request_timeout);
-	bool named =
-	        r->target_count > 0 && find_module(x, q, build_id, &want) && look_up(x, r, &want, &symbols, symbol_of);
-	for (size_t i = 0; i < r->target_count && named; i++) {
+	enum symbolicate_result result = SYMBOLICATE_LOAD;
+	if (r->target_count > 0 && find_module(x, q, build_id, &want))
+		result = look_up(x, r, &want, &symbols, symbol_of);
+	b->failed = b->failed || result == SYMBOLICATE_NO_MEMORY;
+	for (size_t i = 0; i < r->target_count && result == SYMBOLICATE_OK; i++) {
 		if (!symbol_of[i] || !symbol_of[i]->answer.found)
 			continue;
 		buffer_append(b, r->instructions.data + from, r->ends[i] - from);

@@ -78,6 +78,8 @@ static const struct {
                 "symbols did not arrive in time"},
         [SYMBOLICATE_TOO_LARGE] = {ERR_BAD_REQUEST, "reply too large: ask for fewer frames", "the reply is too large"},
         [SYMBOLICATE_NO_MEMORY] = {ERR_NO_MEMORY, "out of memory", "out of memory"},
+        [SYMBOLICATE_NO_SEGMENTS] = {ERR_UNAVAILABLE,
+                "the sources that know where a file is loaded cannot be asked right now; try again", NULL},
 };
 
 static void fail(struct inquiry *s, enum symbolicate_result result)
@@ -306,9 +308,9 @@ void inquiry_next_part(struct inquiry *s, struct writer *w)
 static bool answer(struct inquiry *s)
 {
 	enum symbolicate_result result = look_up_first(s);
+	if (!result && s->kind->again)
+		result = s->kind->again(s);
 	if (result == SYMBOLICATE_LOAD && ++s->restarts <= RESTARTS_MAX)
-		return true;
-	if (!result && s->kind->again && s->kind->again(s))
 		return true;
 	if (result)
 		fail(s, result);

@@ -21,9 +21,9 @@ struct inquiry_kind {
 	bool in_json;
 	/* Reads s->body into s->request, with memory from the exchange's arena. */
 	enum err (*read)(struct inquiry *s, struct error *e);
-	/* After everything is looked up: whether that is to be done once more, since more is known about where modules
-	 * are loaded. May be NULL. */
-	bool (*again)(struct inquiry *s);
+	/* After everything is looked up: SYMBOLICATE_OK; SYMBOLICATE_LOAD if that is to be done once more, since more
+	 * is known about where modules are loaded; or what fails the request. May be NULL. */
+	enum symbolicate_result (*again)(struct inquiry *s);
 	/* Replies, after everything is looked up, by inquiry_reply or inquiry_fail. */
 	void (*reply)(struct inquiry *s);
 	/* Frees what is not in the arena; may be NULL. Also called if reading has failed. */

@@ -77,16 +77,16 @@ void missing_stop(void)
 void missing_handle(struct exchange *x)
 {
 	struct error e;
-	char key_id[64];
-	if (auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD | RIGHT_READ, key_id, &e)) {
+	char key_id[64], *text = NULL;
+	struct mc_client *c = NULL;
+	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD | RIGHT_READ, key_id, &e);
+	if (!err && x->config->memcached.count && !(c = modules_memcached(services_modules())))
+		err = no_memory(&e);
+	if (!err)
+		err = missing_json(&text, symfiles_missing(services_symfiles()), c, LISTED_MAX, time(NULL), &e);
+	if (err)
 		exchange_reply_error(x, &e, 1);
-		return;
-	}
-	char *text = missing_json(
-	        symfiles_missing(services_symfiles()), modules_memcached(services_modules()), LISTED_MAX, time(NULL));
-	if (text)
-		exchange_reply_text(x, 200, "application/json", NULL, str_from(text));
 	else
-		exchange_reply_error(x, (no_memory(&e), &e), 1);
+		exchange_reply_text(x, 200, "application/json", NULL, str_from(text));
 	free(text);
 }

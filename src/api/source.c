@@ -34,16 +34,16 @@ static enum err read_object(struct inquiry *s, struct source_request *r, const j
 {
 	struct arena *arena = s->exchange->arena;
 	struct request_module *module = &r->module;
-	struct str code_id = asm_keep(arena, object, "codeId");
+	struct str code_id;
 	uint64_t offset;
 	enum err err = json_is_object(object) ? asm_number(object, "moduleOffset", &offset, e)
 	                                      : error_set(e, ERR_BAD_REQUEST, "the request is not a JSON object");
 	if (err)
 		return err;
-	module->name = asm_keep(arena, object, "debugName");
-	module->id = asm_keep(arena, object, "debugId");
+	if (!asm_keep(&code_id, arena, object, "codeId") || !asm_keep(&module->name, arena, object, "debugName") ||
+	        !asm_keep(&module->id, arena, object, "debugId") || !asm_keep(&r->file, arena, object, "file"))
+		return no_memory(e);
 	module->build_id = code_id;
-	r->file = asm_keep(arena, object, "file");
 	if (!module->name.len || !module->id.len || !r->file.len)
 		return error_set(e, ERR_BAD_REQUEST, "debugName, debugId or file is missing");
 	if (!build_id_parse(&r->id, code_id.len > 0 ? code_id : module->id))

@@ -131,9 +131,8 @@ static enum err end_check(void *arg, struct error *e)
 static enum err note_ignored(void *arg, struct str path, struct error *e)
 {
 	const struct zip_upload *u = arg;
-	(void)e;
-	if (json_array_size(u->ignored) < KEYS_LISTED)
-		json_array_append_new(u->ignored, json_stringn(path.data, path.len));
+	if (json_array_size(u->ignored) < KEYS_LISTED && json_array_append_new(u->ignored, json_of_str(path)) != 0)
+		return no_memory(e);
 	return ERR_OK;
 }
 

@@ -47,6 +47,7 @@ enum symbolicate_result {
 	SYMBOLICATE_TOO_LATE,  /* the deadline has passed */
 	SYMBOLICATE_TOO_LARGE, /* the texts are larger than a reply may be */
 	SYMBOLICATE_NO_MEMORY,
+	SYMBOLICATE_NO_SEGMENTS, /* not by symbolicate: what tells where a module is loaded cannot be asked right now */
 };
 
 struct symbolicate_stats {

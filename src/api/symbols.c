@@ -64,17 +64,21 @@ static json_t *have_json(const struct symbfile_set *s)
 /* The same. */
 static json_t *kind_json(const struct symbfile_set *s)
 {
-	return json_pack("{s:I, s:o, s:s*}", "parts", (json_int_t)(s ? s->parts : 0), "have", have_json(s), "set",
-	        s ? s->name : NULL);
+	json_t *kind = json_pack("{s:I, s:o}", "parts", (json_int_t)(s ? s->parts : 0), "have", have_json(s));
+	if (kind && json_set_text(kind, "set", s ? s->name : NULL))
+		return kind;
+	json_decref(kind);
+	return NULL;
 }
 
 /* The same: a set with its manifest. */
 static json_t *set_json(const struct symbfile_sets *sets, const struct symbfile_set *s)
 {
-	json_t *object = json_pack("{s:s, s:s, s:I, s:o, s:b, s:b, s:s*, s:s*}", "kind", symbfile_kind_names[s->kind],
-	        "set", s->name, "parts", (json_int_t)s->parts, "have", have_json(s), "complete", s->complete, "answers",
-	        s->answers, "why", s->answers ? symbfile_set_reason(sets, s) : NULL, "version", s->old ? "1.0" : NULL);
-	bool ok = object;
+	json_t *object = json_pack("{s:s, s:s, s:I, s:o, s:b, s:b}", "kind", symbfile_kind_names[s->kind], "set",
+	        s->name, "parts", (json_int_t)s->parts, "have", have_json(s), "complete", s->complete, "answers",
+	        s->answers);
+	bool ok = object && json_set_text(object, "why", s->answers ? symbfile_set_reason(sets, s) : NULL) &&
+	          json_set_text(object, "version", s->old ? "1.0" : NULL);
 	if (ok && s->complete && !s->old)
 		ok = manifest_show(&s->manifest, object);
 	if (ok)
@@ -367,10 +371,9 @@ static bool add_to_list(void *arg, const struct catalog_set *s, const struct man
 	char hex[FILE_ID_HEX + 1], time[TIME_TEXT];
 	file_id_hex(hex, &s->id);
 	manifest_time(time, s->time);
-	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s, s:s*}", "file_id", hex, "kind",
-	        symbfile_kind_names[s->kind], "set", s->name, "size", (json_int_t)s->size, "time", time, "version",
-	        s->old && !m ? "1.0" : NULL);
-	bool ok = object;
+	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "file_id", hex, "kind", symbfile_kind_names[s->kind],
+	        "set", s->name, "size", (json_int_t)s->size, "time", time);
+	bool ok = object && json_set_text(object, "version", s->old && !m ? "1.0" : NULL);
 	if (ok && m)
 		ok = manifest_show(m, object);
 	if (ok && !s->old)
@@ -396,9 +399,9 @@ static enum err list(struct exchange *x, char **text, struct error *e)
 	json_t *sets = json_array();
 	err = sets ? symbfile_catalog(c, &q, add_to_list, sets, next, e) : no_memory(e);
 	store_permit_give(c);
-	json_t *body = err ? NULL : json_pack("{s:O, s:s*}", "sets", sets, "next", *next ? next : NULL);
+	json_t *body = err ? NULL : json_pack("{s:O}", "sets", sets);
 	json_decref(sets);
-	*text = body ? json_text(body, JSON_COMPACT) : NULL;
+	*text = body && json_set_text(body, "next", *next ? next : NULL) ? json_text(body, JSON_COMPACT) : NULL;
 	json_decref(body);
 	return err || *text ? err : no_memory(e);
 }

@@ -274,31 +274,48 @@ static struct module_want *guessed_want(const struct text *t, uint64_t i)
 	return known ? NULL : &s->wants[want];
 }
 
-static bool find_segments(struct module_want *w)
+static enum symbolicate_result find_segments(struct module_want *w)
 {
 	struct build_id_question question = w->question;
-	return w->kind == WANT_SYM && (question.whole.len || build_id_question_parse(&question, w->id)) &&
-	       elf_code_segments(services_code(), &question, &w->file);
+	struct error e;
+	if (w->kind != WANT_SYM || !(question.whole.len || build_id_question_parse(&question, w->id)))
+		return SYMBOLICATE_OK;
+	switch (elf_code_segments(services_code(), &question, &w->file, &e)) {
+	case ERR_OK:
+		return SYMBOLICATE_LOAD;
+	case ERR_UNAVAILABLE:
+		return SYMBOLICATE_NO_SEGMENTS;
+	case ERR_NO_MEMORY:
+		return SYMBOLICATE_NO_MEMORY;
+	default:
+		return SYMBOLICATE_OK;
+	}
 }
 
-static bool ask_for_segments(struct inquiry *s)
+/* As for symbols, a temporary failure of one module fails the request: a frame of it would seem to have no name. */
+static enum symbolicate_result ask_for_segments(struct inquiry *s)
 {
 	struct text *t = s->user;
-	bool any = false;
+	enum symbolicate_result result = SYMBOLICATE_OK, one = SYMBOLICATE_OK;
 	int64_t now = clock_now(), until = now + (s->wait.deadline - now) / 2;
 	if (!t->in_files || t->asked)
-		return false;
+		return SYMBOLICATE_OK;
 	t->asked = true;
 	find_confirmed(t);
 	bool *asked = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *asked);
-	for (uint64_t i = 0; asked && i < t->count; i++) {
+	if (!asked)
+		return SYMBOLICATE_NO_MEMORY;
+	for (uint64_t i = 0; i < t->count; i++) {
 		struct module_want *w = guessed_want(t, i);
-		if (!w || asked[w - s->wants] || clock_now() >= until)
+		if (!w || asked[w - s->wants])
 			continue;
 		asked[w - s->wants] = true;
-		any = find_segments(w) || any;
+		one = clock_now() < until ? find_segments(w) : SYMBOLICATE_NO_SEGMENTS;
+		if (one > SYMBOLICATE_LOAD)
+			return one;
+		result = one ? one : result;
 	}
-	return any;
+	return result;
 }
 
 static void drop_guesses(struct text *t)

@@ -3,8 +3,10 @@
 
 #include "base/json_text.h"
 
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+
+#include "base/buffer.h"
 
 /* Counting first leaves no growing buffer whose failure could go unnoticed. */
 char *json_text(const json_t *value, size_t flags)
@@ -17,6 +19,21 @@ char *json_text(const json_t *value, size_t flags)
 	}
 	free(text);
 	return NULL;
+}
+
+json_t *json_of_str(struct str bytes)
+{
+	struct buffer quoted;
+	buffer_init(&quoted, SIZE_MAX);
+	buffer_append_json(&quoted, bytes);
+	json_t *value = quoted.failed ? NULL : json_loadb((const char *)quoted.data, quoted.len, JSON_DECODE_ANY, NULL);
+	buffer_release(&quoted);
+	return value;
+}
+
+bool json_set_text(json_t *object, const char *key, const char *text)
+{
+	return !text || json_object_set_new(object, key, json_string(text)) == 0;
 }
 
 static _Thread_local bool lacked_memory;

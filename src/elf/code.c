@@ -131,30 +131,32 @@ static bool look_in_known(
 	return is_known;
 }
 
-bool elf_code_segments(struct elf_code *code, const struct build_id_question *question, struct file_map *loaded)
+enum err elf_code_segments(
+        struct elf_code *code, const struct build_id_question *question, struct file_map *loaded, struct error *e)
 {
+	static const char none[] = "no source tells where the module is loaded";
 	const struct config *c = code->config;
 	struct known_segments found;
-	struct error e;
 	build_id_question_text(found.question, question);
 	struct known_segments *known =
 	        &code->known[name_hash_seeded(str_from(found.question), str_from(""), 0) & (KNOWN - 1)];
+	*loaded = (struct file_map){.count = 0};
 	if (!code->sources.extractors || look_in_known(code, known, found.question, loaded))
-		return loaded->count > 0;
+		return loaded->count > 0 ? ERR_OK : error_set(e, ERR_MISSING, none);
 	const struct elf_taker taker = {.executable = true};
 	struct elf_source_report report = {.code_size = 0};
-	struct bucket_client *client = enter(code, &code->locating, &e);
-	enum err err = client ? ask_sources(code, client, question, &taker, &report, &e) : e.code;
+	struct bucket_client *client = enter(code, &code->locating, e);
+	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : e->code;
 	leave(&code->locating, client);
 	*loaded = report.loaded;
 	if (err && err != ERR_MISSING && err != ERR_CORRUPT)
-		return false;
+		return err;
 	found.loaded = *loaded;
 	found.until = clock_now() + (err ? c->missing_ttl : c->root_max_age);
 	pthread_mutex_lock(&code->lock);
 	*known = found;
 	pthread_mutex_unlock(&code->lock);
-	return loaded->count > 0;
+	return loaded->count > 0 ? ERR_OK : error_set(e, ERR_MISSING, none);
 }
 
 /* ---- source code ---- */

@@ -18,9 +18,10 @@ void elf_code_free(struct elf_code *code); /* NULL is fine */
 enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
         const struct code_sink *sink, uint64_t *size, struct error *e);
 
-/* Where the executable is loaded in its image, from the first source that has it; remembered for a while. False: no
- * source tells, or too many ask for this at a time. */
-bool elf_code_segments(struct elf_code *code, const struct build_id_question *question, struct file_map *loaded);
+/* Where the executable is loaded in its image, from the first source that has it; remembered for a while. ERR_MISSING:
+ * no source tells; ERR_UNAVAILABLE: too many ask for this at a time, or a source fails; ERR_NO_MEMORY. */
+enum err elf_code_segments(
+        struct elf_code *code, const struct build_id_question *question, struct file_map *loaded, struct error *e);
 
 /* source_code_get, of which as few run at a time. */
 enum err elf_code_source(

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_text.h"
 #include "extract/ids.h"
 #include "symbtool/cli.h"
 #include "symbtool/visible.h"
@@ -51,10 +52,12 @@ static const char *unless_empty(const char *text)
 
 static void print_json(const struct known_as *k, const char *path)
 {
-	json_t *o = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:o}", "hex", k->hex, "base64", k->base64, "build_id",
-	        unless_empty(k->build_id), "go_build_id", unless_empty(k->own.go_build_id), "debug_id",
-	        unless_empty(k->own.debug_id), "path", json_of_bytes(path));
-	print_json_line(o);
+	json_t *o = json_pack("{s:s, s:s}", "hex", k->hex, "base64", k->base64);
+	bool ok = json_set_text(o, "build_id", unless_empty(k->build_id)) &&
+	          json_set_text(o, "go_build_id", unless_empty(k->own.go_build_id)) &&
+	          json_set_text(o, "debug_id", unless_empty(k->own.debug_id)) &&
+	          json_object_set_new(o, "path", json_of_bytes(path)) == 0;
+	print_json_line(ok ? o : NULL);
 	json_decref(o);
 }
 

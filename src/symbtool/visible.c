@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/json_text.h"
 #include "base/utf8.h"
 
 /* The length of the control character at p, with its code in *code; 0: another character, of *len bytes. */
@@ -69,14 +70,7 @@ void print_json_text(FILE *out, struct str text)
 
 json_t *json_of_bytes(const char *text)
 {
-	struct buffer quoted;
-	if (!text)
-		return json_null();
-	buffer_init(&quoted, SIZE_MAX);
-	buffer_append_json(&quoted, str_from(text));
-	json_t *value = json_loadb((const char *)quoted.data, quoted.len, JSON_DECODE_ANY, NULL);
-	buffer_release(&quoted);
-	return value;
+	return text ? json_of_str(str_from(text)) : json_null();
 }
 
 /* jansson passes whole characters. */

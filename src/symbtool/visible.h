@@ -15,8 +15,7 @@ int print_visible(FILE *out, const char *text);
 int print_visible_str(FILE *out, struct str text);
 /* The same for JSON, where this changes no value; blanks and line feeds between its tokens stay. */
 void print_json_text(FILE *out, struct str text);
-/* A JSON string of bytes that need not be UTF-8: what is not becomes U+FFFD each. JSON's null for NULL. NULL if out of
- * memory. */
+/* json_of_str of a text; JSON's null for NULL. */
 json_t *json_of_bytes(const char *text);
 /* Prints a jansson value like this, compact, with a line feed; for NULL only the line feed. */
 void print_json_line(const json_t *value);

@@ -125,6 +125,13 @@ size_t missing_copy(struct missing_list *l, struct missing_module *to, size_t ma
 	return n;
 }
 
+void missing_not_told(struct missing_list *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->changed = true;
+	pthread_mutex_unlock(&l->lock);
+}
+
 bool missing_has_news(struct missing_list *l)
 {
 	pthread_mutex_lock(&l->lock);

@@ -28,7 +28,8 @@ void missing_note(struct missing_list *l, struct str name, struct str id, struct
 /* Copies those asked for at least at `since`, in any order; returns how many, at most max. */
 enum { MISSING_MAX = 4096 };
 size_t missing_copy(struct missing_list *l, struct missing_module *to, size_t max, int64_t since);
-/* Whether something was counted since the last call. */
+/* Whether something was counted since the last call, or the last news were not told. */
 bool missing_has_news(struct missing_list *l);
+void missing_not_told(struct missing_list *l);
 
 #endif

@@ -77,45 +77,64 @@ struct reading {
 	struct mc_client *c;
 	json_t **values; /* one for each get; NULL: it is not there, or not right */
 	const struct mc_get *gets;
+	bool no_memory;
 };
 
 static void take_value(void *arg, size_t index, const uint8_t *value, size_t len, uint64_t cas)
 {
 	struct reading *r = arg;
 	uint64_t tag, right;
+	struct error e;
 	(void)cas;
 	if (len < TAG || len > TAG + VALUE_MAX || r->values[index])
 		return;
 	memcpy(&tag, value, TAG);
-	if (tag_of(r->c, r->gets[index].key.text, value + TAG, len - TAG, &right) && tag == right)
-		r->values[index] = json_loadb((const char *)value + TAG, len - TAG, 0, NULL);
+	const struct str text = {(const char *)value + TAG, len - TAG};
+	if (tag_of(r->c, r->gets[index].key.text, text.data, text.len, &right) && tag == right)
+		r->no_memory = json_parse(&r->values[index], text, 0, &e) == ERR_NO_MEMORY || r->no_memory;
 }
 
-static void get(struct mc_client *c, struct mc_get *gets, json_t **values, size_t count)
+/* After a failure there is nothing in values. */
+static enum err get(struct mc_client *c, struct mc_get *gets, json_t **values, size_t count, struct error *e)
 {
-	struct reading r = {c, values, gets};
+	struct reading r = {.c = c, .values = values, .gets = gets};
 	memset(values, 0, count * sizeof(json_t *));
 	mc_multiget(c, gets, count, clock_now() + SECOND, take_value, &r);
+	enum err err = r.no_memory ? no_memory(e) : ERR_OK;
+	for (size_t i = 0; i < count && !err; i++)
+		if (gets[i].status == MC_DOWN)
+			err = error_set(e, ERR_UNAVAILABLE, "memcached does not answer; try again");
+	for (size_t i = 0; i < count && err; i++) {
+		json_decref(values[i]);
+		values[i] = NULL;
+	}
+	return err;
 }
 
-/* The names of all processes' lists, this one's last; NULL if out of memory. */
-static json_t *get_names(struct mc_client *c)
+/* The names of all processes' lists, this one's last. */
+static enum err get_names(json_t **out, struct mc_client *c, struct error *e)
 {
 	struct mc_get g = {.key = key_of(names_key)};
-	json_t *found, *names = json_array(), *name;
+	json_t *found, *names = NULL, *name;
 	size_t i;
-	get(c, &g, &found, 1);
+	enum err err = get(c, &g, &found, 1, e);
+	bool ok = !err && (names = json_array());
 	json_array_foreach(found, i, name)
 	{
 		const char *text = json_string_value(name);
 		if (text && strlen(text) == strlen(own_name()) &&
 		        strspn(text, "sym:ing0123456789abcdef") == strlen(text) && strcmp(text, own_name()) != 0 &&
 		        json_array_size(found) - i < PROCESSES_MAX)
-			json_array_append(names, name);
+			ok = ok && json_array_append(names, name) == 0;
 	}
 	json_decref(found);
-	json_array_append_new(names, json_string(own_name()));
-	return names;
+	ok = ok && json_array_append_new(names, json_string(own_name())) == 0;
+	*out = names;
+	if (ok)
+		return ERR_OK;
+	json_decref(names);
+	*out = NULL;
+	return err ? err : no_memory(e);
 }
 
 /* ---- modules ---- */
@@ -175,71 +194,84 @@ static size_t merge(struct missing_module *m, size_t count)
 	return n;
 }
 
-/* NULL if out of memory. */
+/* NULL if out of memory: names and agents are texts (missing_note). */
 static json_t *list_json(const struct missing_module *m, size_t count)
 {
 	json_t *list = json_array();
-	for (; count-- > 0 && list; m++) {
-		json_t *one = json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "debug_file", m->name, "debug_id", m->id,
-		        "count", (json_int_t)m->count, "first", (json_int_t)m->first, "last", (json_int_t)m->last,
-		        "agent", m->agent);
-		/* a name that is no text for JSON is no name of a file */
-		if (one)
-			json_array_append_new(list, one);
-	}
-	return list;
+	bool ok = list;
+	for (size_t i = 0; i < count && ok; i++)
+		ok = json_array_append_new(
+		             list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "debug_file", m[i].name, "debug_id",
+		                           m[i].id, "count", (json_int_t)m[i].count, "first", (json_int_t)m[i].first,
+		                           "last", (json_int_t)m[i].last, "agent", m[i].agent)) == 0;
+	if (ok)
+		return list;
+	json_decref(list);
+	return NULL;
 }
 
+/* Nothing is written that lacks anything: what others have of this process is worth more. */
 void missing_share(struct missing_list *l, struct mc_client *c, int64_t now)
 {
-	struct missing_module *m = c && missing_has_news(l) ? calloc(MISSING_MAX, sizeof *m) : NULL;
-	if (!m)
+	if (!c || !missing_has_news(l))
 		return;
-	size_t n = missing_copy(l, m, MISSING_MAX, now - KEPT);
-	qsort(m, n, sizeof *m, by_count);
-	json_t *list = list_json(m, n < SHARED_MAX ? n : SHARED_MAX), *names = get_names(c);
-	put(c, own_name(), list);
-	put(c, names_key, names);
+	struct error e;
+	struct missing_module *m = calloc(MISSING_MAX, sizeof *m);
+	size_t n = m ? missing_copy(l, m, MISSING_MAX, now - KEPT) : 0;
+	if (m)
+		qsort(m, n, sizeof *m, by_count);
+	json_t *list = m ? list_json(m, n < SHARED_MAX ? n : SHARED_MAX) : NULL, *names = NULL;
+	bool told = list && !get_names(&names, c, &e);
+	if (told) {
+		put(c, own_name(), list);
+		put(c, names_key, names);
+	} else {
+		missing_not_told(l);
+	}
 	json_decref(list);
 	json_decref(names);
 	free(m);
 }
 
 /* Appends what other processes counted; m has room for it. */
-static size_t add_others(struct mc_client *c, struct missing_module *m, size_t n, int64_t now)
+static enum err add_others(struct mc_client *c, struct missing_module *m, size_t *n, int64_t now, struct error *e)
 {
 	struct mc_get gets[PROCESSES_MAX] = {{.status = MC_MISSING}};
-	json_t *values[PROCESSES_MAX], *names = get_names(c), *one;
-	size_t others = json_array_size(names), i;
-	others = others ? others - 1 : 0;
+	json_t *values[PROCESSES_MAX], *names, *one;
+	enum err err = get_names(&names, c, e);
+	size_t others = err ? 0 : json_array_size(names) - 1, i;
 	for (i = 0; i < others; i++)
 		gets[i].key = key_of(json_string_value(json_array_get(names, i)));
-	get(c, gets, values, others);
-	for (size_t k = 0; k < others; k++) {
+	if (!err)
+		err = get(c, gets, values, others, e);
+	for (size_t k = 0; k < others && !err; k++) {
 		json_array_foreach(values[k], i, one)
 		{
-			if (i < SHARED_MAX && module_from(&m[n], one) && m[n].last >= now - KEPT)
-				n++;
+			if (i < SHARED_MAX && module_from(&m[*n], one) && m[*n].last >= now - KEPT)
+				++*n;
 		}
 		json_decref(values[k]);
 	}
 	json_decref(names);
-	return n;
+	return err;
 }
 
-char *missing_json(struct missing_list *l, struct mc_client *c, size_t max, int64_t now)
+enum err missing_json(
+        char **text, struct missing_list *l, struct mc_client *c, size_t max, int64_t now, struct error *e)
 {
 	struct missing_module *m = calloc(MISSING_MAX + PROCESSES_MAX * SHARED_MAX, sizeof *m);
+	*text = NULL;
 	if (!m)
-		return NULL;
+		return no_memory(e);
 	size_t n = missing_copy(l, m, MISSING_MAX, now - KEPT);
-	if (c)
-		n = add_others(c, m, n, now);
-	n = merge(m, n);
-	json_t *list = list_json(m, n < max ? n : max),
-	       *body = json_pack("{s:o, s:I}", "missing", list, "modules", (json_int_t)n);
-	char *text = json_text(body, JSON_COMPACT);
-	json_decref(body);
+	enum err err = c ? add_others(c, m, &n, now, e) : ERR_OK;
+	if (!err) {
+		n = merge(m, n);
+		json_t *body =
+		        json_pack("{s:o, s:I}", "missing", list_json(m, n < max ? n : max), "modules", (json_int_t)n);
+		*text = json_text(body, JSON_COMPACT);
+		json_decref(body);
+	}
 	free(m);
-	return text;
+	return err || *text ? err : no_memory(e);
 }

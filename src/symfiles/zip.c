@@ -240,8 +240,9 @@ static enum err read_zip(int fd, const struct zip_visitor *v, struct error *e)
 	else
 		r.unpacked_max = (uint64_t)st.st_size * RATIO_MAX + ALWAYS_FINE;
 	if (!err && (archive_read_support_format_zip_seekable(r.archive) != ARCHIVE_OK ||
-	                    archive_read_set_options(r.archive, "hdrcharset=UTF-8") != ARCHIVE_OK ||
-	                    archive_read_open_fd(r.archive, fd, BLOCK) != ARCHIVE_OK))
+	                    archive_read_set_options(r.archive, "hdrcharset=UTF-8") != ARCHIVE_OK))
+		err = no_memory(e);
+	if (!err && archive_read_open_fd(r.archive, fd, BLOCK) != ARCHIVE_OK)
 		err = refuse_archive(&r, ARCHIVE_FATAL);
 	if (!err)
 		err = read_members(&r);

@@ -111,3 +111,12 @@ def test_without_memcached():
     with Stack(keys=True, memcached=0) as s:
         ask(s, module("alone.so"))
         assert [m["debug_file"] for m in listed(s)] == ["alone.so"]
+
+
+def test_a_silent_memcached_makes_no_shorter_list():
+    with Stack(keys=True, config={"memcached_timeout": "200ms"}) as s:
+        ask(s, module("before.so"))
+        with s.memcached[0].suspended():
+            assert s.client.get("/api/missing", Authorization=s.key).error(503)["error"] == "memcached does not answer; try again"
+        wait_for(lambda: s.client.get("/api/missing", Authorization=s.key).status == 200, "memcached to be asked again")
+        assert [m["debug_file"] for m in listed(s)] == ["before.so"]

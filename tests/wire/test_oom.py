@@ -19,7 +19,7 @@ import stack as stacks
 from client import job
 from plain_symbfile import write
 from stack import Stack, has_sanitizer, wait_for
-from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, run_gensym
+from symbols import SAMPLE, SAMPLE_FRAMES, TOOLS, debug_id, module_line, run_gensym
 from test_executables import HELPER, Tree, function_of, guid, paths
 
 
@@ -339,3 +339,79 @@ def test_each_allocation_of_a_large_request_fails(alone, failing, gensym, where)
         wait_for(lambda: ask_large(s, request) == right, "a right answer")
         kinds = [f'symbolicated_memory_bytes{{kind="{kind}"}}' for kind in ("bodies", "replies")]
         wait_for(lambda: not any(map(s.node.metrics().get, kinds)), "the account to be settled")
+
+
+def shape(value):
+    """Of debug: its times differ."""
+    if isinstance(value, dict):
+        return {key: shape(one) for key, one in value.items()}
+    return type(value).__name__ if isinstance(value, (int, float)) else value
+
+
+def json_routes(s):
+    """{name: (method, path, body, headers)}: every request that is answered in JSON, but for assembly, and ZIPs, without memory for
+    which libarchive ends the process."""
+    known, files = add_modules(s, 0, 2), []
+    for number, fileset in ((1, "first"), (2, "second"), (1, None)):
+        ident = base64.urlsafe_b64encode(f"program {number:8}".encode()).decode().rstrip("=")
+        files.append((ident, {"FileID": ident, "FilePart": "0", "FileParts": "1", "Authorization": s.key, **({"FileSet": fileset} if fileset else {})}))
+    symbfile = write([{"t": "range", "va": "0x1000", "len": 4, "depth": 0, "func": "f"}])
+    for _, headers in files:
+        assert s.client.request("POST", "/api/symbols-ranges", symbfile, headers).status == 200
+    missing = [[f"missing{i}.so", debug_id(f"missing{i}.so")] for i in range(5)]
+    for _ in range(2):
+        s.client.v5(job(missing, [[i, 0] for i in range(len(missing))]))
+    sym = module_line("put.so", debug_id("put.so")) + SAMPLE.encode()
+    text = f"MODULE Linux x86_64 {known[0][1]} {known[0][0]}\n    #0 0x1 ({known[0][0]}+0x1010)\n"
+    source = {"debugName": known[0][0], "debugId": known[0][1], "moduleOffset": "0x1010", "file": "src/main.c"}
+    key, both = {"Authorization": s.key}, json.dumps(body(known))
+    return {
+        "v5": ("POST", "/symbolicate/v5", both, {}),
+        "debug": ("POST", "/symbolicate/v5", both, {"Debug": "1"}),
+        "v4": ("POST", "/symbolicate/v4", both, {}),
+        "text": ("POST", "/symbolicate/text", text, {"Accept": "application/json"}),
+        "source": ("POST", "/source/v1", json.dumps(source), {}),
+        "uploads": ("GET", f"/api/symbols/{files[0][0]}", None, key),
+        "list": ("GET", "/api/symbols?limit=1", None, key),
+        "missing": ("GET", "/api/missing", None, key),
+        "ranges": ("POST", "/api/symbols-ranges", symbfile, files[0][1]),
+        "sym": ("PUT", f"/api/sym/put.so/{debug_id('put.so')}/put.so.sym", sym, key),
+        "cache": ("DELETE", f"/cache/{known[1][0]}/{known[1][1]}", None, key),
+        "version": ("GET", "/__version__", None, {}),
+        "heartbeat": ("GET", "/__heartbeat__", None, {}),
+    }
+
+
+@pytest.mark.slow
+def test_every_json_route_is_right_or_an_error(alone, failing, tmp_path):
+    """Whichever allocation fails. A reply that is 200 lacks nothing."""
+    for folder in ("code", "ranges", "sym"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "code" / "main.c").write_text("int main;\n")
+    places = {"symbfile_store": f"file://{tmp_path}/ranges", "sym_store": f"file://{tmp_path}/sym", "source_code": f"src={tmp_path}/code"}
+    with Stack(config={**CONFIG, **places, "missing_ttl": "1h", "revalidate_after": "1h"}, keys=True) as s:
+        s.key = s.add_key("all", "upload,invalidate,read,remove")
+        s.daemon.reload()
+        refused = set()
+        for name, (method, path, data, headers) in json_routes(s).items():
+            right = s.client.request(method, path, data, headers)
+            right = s.client.request(method, path, data, headers)
+            assert right.status in (200, 201), (name, right)
+            assert shape(s.client.request(method, path, data, headers).json()) == shape(right.json())
+            s.node.settled()
+            for n in range(1, 1000):
+                failing.nth(n)
+                reply = s.client.request(method, path, data, headers)
+                over = failing.waits > 0
+                failing.off()
+                s.check()
+                if reply.status == right.status:
+                    got = reply.json()
+                    assert shape(got) == shape(right.json()) or (name == "source" and "error" in got), (name, n)
+                else:
+                    assert reply.status in (500, 502, 503) and reply.json()["error"], (name, n, reply)
+                    refused.add(name)
+                if over:
+                    break
+            assert over, name
+        assert refused > {"v5", "debug", "v4", "text", "uploads", "list", "missing", "ranges", "sym"}

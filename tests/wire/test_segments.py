@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets in the file, as perf script prints them, at a server that knows the executable by its build id: whatever linked it."""
 
+import contextlib
 import json
 import os
 import random
@@ -264,6 +265,42 @@ def test_a_text_that_waits_for_segments_is_in_nobodys_way_who_asks_for_code(tmp_
                 wait_for(lambda: executable in bucket.paths(), "the text to ask for the executable")
                 asked = {"debugName": "prog", "debugId": build_id, "codeId": build_id, "startAddress": "0x10", "size": "0x10"}
                 assert s.client.post("/asm/v1", asked).json() == {"error": "no file of this build id"}
+    finally:
+        bucket.stop()
+
+
+@needs_symbtool
+@pytest.mark.parametrize("trouble", ["fails", "is busy"])
+def test_segments_that_cannot_be_asked_for_are_no_reason(tmp_path, trouble):
+    """Neither a source that fails nor one that others wait for says that nothing tells them."""
+    program, build_id = moved_program(tmp_path)
+    folder = tmp_path / "files" / "buildid" / build_id
+    folder.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", program, str(folder / "debuginfo")], check=True)
+    shutil.copy(program, folder / "executable")
+    addresses = list(code_addresses(program, 1))[::50]
+    text = perf_text(file_offset(segments_of(program), a) for a in addresses)
+    bucket = Bucket("files", str(tmp_path / "files"), Symbols(str(tmp_path / "files")))
+    bucket.start()
+    executable = f"/buildid/{build_id}/executable"
+    try:
+        config = {"source": [f"debuginfod+{bucket.url}"], "executables_parallel": "1", "shutdown_timeout": "0"}
+        with Stack(bucket=False, config=config) as s, contextlib.ExitStack() as stack:
+            s.client.frames(["prog", build_id], addresses)
+            body = f"MODULE Linux x86_64 {build_id} prog\n{text}"
+            bucket.control("slow:60" if trouble == "is busy" else "status:500", executable, 1)
+            if trouble == "is busy":
+                asker = stack.enter_context(socket.create_connection(("127.0.0.1", s.client.port)))
+                asker.sendall(f"POST /symbolicate/text HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+                wait_for(lambda: executable in bucket.paths(), "the text to ask for the executable")
+            for accept in ("application/json", "text/plain"):
+                if trouble == "fails":
+                    bucket.control("status:500", executable, 1)
+                reply = s.client.post("/symbolicate/text", body, Accept=accept)
+                assert "cannot be asked right now" in reply.error(503)["error"] and reply.headers["Retry-After"]
+            if trouble == "fails":
+                bucket.control("ok", executable)
+                assert_named(frames_of(s, text, build_id), names_of(program, addresses))
     finally:
         bucket.stop()
 
