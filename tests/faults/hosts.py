@@ -67,7 +67,7 @@ class HostNginx(Nginx):
         self.address, self.balancer = (host.address, HTTP), balancer
 
     def start(self):
-        allowed = ("symbolicated-allow.conf", "127.0.0.0/8 1;", f"127.0.0.0/8 1;\n{NETWORK}.1 1;\n{self.balancer} 1;")
+        allowed = ("symbolicated.d/allow.conf", "127.0.0.0/8 1;", f"127.0.0.0/8 1;\n{NETWORK}.1 1;\n{self.balancer} 1;")
         trust = f"set_real_ip_from {self.balancer}; real_ip_header X-Forwarded-For; real_ip_recursive on;"
         conf = write_nginx(self.directory, [self.backend], HTTP, 443, http=trust, changes=[allowed], address=self.address[0])
         self.spawn(nginx_command(self.directory, conf))

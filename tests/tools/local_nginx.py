@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # Files with paths in them: these are bytes, which the locale may take for other letters than UTF-8 does, or for none.
 AS_BYTES = {"encoding": sys.getfilesystemencoding(), "errors": "surrogateescape"}
 WEB = "/usr/local/share/symbolicated/web/"  # as the files have it
-SERVER_LINE = "server unix:/run/symbolicated/symbolicated.sock max_fails=0;"
+BACKUP = "server unix:/run/symbolicated/symbolicated.sock max_fails=0 backup;"
 
 # Paths are relative to nginx's prefix, which is the directory. worker_shutdown_timeout bounds the end of a test.
 CONF = """\
@@ -98,6 +98,17 @@ def page():
     return folder
 
 
+def make_share(folder, version):
+    """What `make install` makes of nginx's files and the page, of a version; returns the path of `install`."""
+    shutil.copytree(os.path.join(ROOT, "nginx"), os.path.join(folder, "nginx"), dirs_exist_ok=True)
+    shutil.copytree(os.path.join(ROOT, "web"), os.path.join(folder, "web"), dirs_exist_ok=True)
+    path = os.path.join(folder, "nginx", "install")
+    with open(path + ".sh", encoding="utf-8") as f, open(path, "w", encoding="utf-8") as out:
+        out.write(f.read().replace("@VERSION@", version))
+    os.chmod(path, 0o755)
+    return path
+
+
 def write_certificate(directory):
     for name, text in certificate().items():
         # a key, which openssl leaves to its owner
@@ -108,12 +119,10 @@ def write_certificate(directory):
 def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2, address="127.0.0.1", listen=""):
     """Writes everything that nginx needs into directory; returns the path of nginx.conf. changes: (file, regular expression,
     replacement) triples, each of which must match, for what an administrator changes in the files. listen: more words for `listen`."""
-    servers = "\n\t".join(f"server unix:{s} max_fails=0;" for s in sockets)
-    changes = [("symbolicated-http.conf", re.escape(SERVER_LINE), servers), *changes]
-    source = os.path.join(ROOT, "nginx")
-    for name in os.listdir(source):
-        if name.endswith(".conf"):
-            shutil.copyfile(os.path.join(source, name), os.path.join(directory, name))
+    servers = "".join(f"server unix:{s} max_fails=0;\n" for s in sockets)
+    # this machine may have one
+    changes = [("symbolicated-http.conf", re.escape(BACKUP), ""), ("symbolicated.d/servers.conf", r"\Z", servers), *changes]
+    shutil.copytree(os.path.join(ROOT, "nginx"), directory, dirs_exist_ok=True)
     changes = [("symbolicated-server.conf", re.escape(WEB), os.path.join(page().name, "")), *changes]
     for name, pattern, replacement in changes:
         path = os.path.join(directory, name)

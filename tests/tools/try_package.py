@@ -8,12 +8,19 @@ It wants root, and systemd as process 1. The last line is "N passed, N failed, N
 
 import glob
 import os
+import re
+import shutil
 import sys
 
-from trial import APT, SETTINGS, SHOW, answers, ask, demand_a_machine, main_process, reload_nginx, run_tests, shell, state, wait_for
+from trial import APT, ROOT, SETTINGS, SHOW, answers, ask, demand_a_machine, main_process, reload_nginx, run_tests, shell, state, wait_for
 
 OUT = "/tmp/packages"
+OLD = "/tmp/symbolicated_1.0.0.deb"
+OLD_FILES = os.path.join(ROOT, "tests", "data", "package-1.0.0")
+SNIPPETS = "/etc/nginx/snippets"
+OLD_SNIPPETS = sorted(os.listdir(f"{OLD_FILES}{SNIPPETS}"))
 ASK = ask("http://localhost")
+KEEP = "dpkg --force-confdef --force-confold -i"  # what dpkg proposes
 
 
 def package(name, folder=OUT):
@@ -27,6 +34,57 @@ def left(*names):
     return shell(f"find / {prune} " + " -o ".join(f"-name '{name}' -print" for name in names)).split()
 
 
+def make_old_package():
+    """Version 1.0.0's package with this build's programs, whose libraries this Debian has."""
+    tree, new = "/tmp/older", "/tmp/newer"
+    shell(f"rm -rf {tree} {new} && dpkg-deb -R {package('symbolicated')} {new}")
+    shutil.copytree(OLD_FILES, tree)
+    os.remove(f"{tree}/README")
+    units = os.path.dirname(shell(f"cd {new} && find . -name 'symbolicated@.service'").strip())
+    if os.path.normpath(units) != "usr/lib/systemd/system":
+        shell(f"cd {tree} && mkdir -p {units} && mv usr/lib/systemd/system/* {units} && rm -r usr/lib/systemd")
+    shell(f"mkdir {tree}/usr/bin && cp -p {new}/usr/bin/* {tree}/usr/bin && chmod 0755 {tree}/DEBIAN/p* && chmod -R go-w {tree}")
+    with open(f"{new}/DEBIAN/control", encoding="utf-8") as f:
+        (depends,) = re.findall(r"^Depends: .*$", f.read(), re.M)
+    with open(f"{tree}/DEBIAN/control", encoding="utf-8") as f:
+        control, count = re.subn(r"^Depends: .*$", lambda _: depends, f.read(), flags=re.M)
+    assert count == 1
+    with open(f"{tree}/DEBIAN/control", "w", encoding="utf-8") as f:
+        f.write(control)
+    shell(f"dpkg-deb --root-owner-group -b {tree} {OLD}")
+
+
+def old_again():
+    """Version 1.0.0 as it is right after its installation, with a source."""
+    shell(f"apt-get purge -q -y symbolicated && rm -f {SNIPPETS}/symbolicated-* && {KEEP} {OLD}")
+    set_up()
+
+
+def set_up():
+    """The includes are those that version 1.0.0 documented."""
+    shell(f"""printf 'source = file:///srv/symbols\\nmemcached = 127.0.0.1:11211\\n' >>{SETTINGS}
+        systemctl enable -q --now symbolicated.socket symbolicated
+        echo 'include snippets/symbolicated-http.conf;' >/etc/nginx/conf.d/symbolicated.conf
+        grep -q symbolicated /etc/nginx/sites-available/default ||
+            sed -i '0,/server_name _;/s//&\\n\\tinclude snippets\\/symbolicated-server.conf;/' /etc/nginx/sites-available/default""")
+    reload_nginx()
+    wait_for("an answer", lambda: answers(ASK))
+
+
+def upgrade():
+    """Returns what it said."""
+    before = main_process()
+    said = shell(f"{KEEP} {package('symbolicated')} 2>&1")
+    reload_nginx()
+    wait_for("another process", lambda: main_process() not in (0, before))
+    wait_for("an answer", lambda: answers(ASK))
+    return said
+
+
+def has_new_routes():
+    return shell("curl -s -o /dev/null -w '%{content_type}' http://localhost/api/missing") == "application/json"
+
+
 # ---- what is tried, in this order ----
 
 
@@ -35,40 +93,64 @@ def test_one_command_builds_them_and_lintian_has_nothing_to_say():
     shell(f"./package {OUT}")
 
 
-def test_an_older_build_is_installed_and_waits_for_a_source():
-    """The build before: a lower version, and another text of the settings' file."""
-    shell(f"""mkdir -p /tmp/older && dpkg-deb -R {package('symbolicated')} /tmp/older/tree
-        sed -i 's/^Version: .*/Version: 0.0.1/' /tmp/older/tree/DEBIAN/control
-        echo '# an older text' >>/tmp/older/tree{SETTINGS}
-        dpkg-deb -b /tmp/older/tree /tmp/older/symbolicated_0.0.1.deb
-        {APT} /tmp/older/symbolicated_0.0.1.deb nginx memcached
-        systemctl start nginx memcached""")
+def test_version_1_0_is_installed_and_waits_for_a_source():
+    make_old_package()
+    shell(f"{APT} {OLD} nginx memcached && systemctl start nginx memcached && cp -r tests/data/symbols /srv/symbols")
     assert (state("symbolicated.socket"), state("symbolicated.service")) == ("inactive", "inactive")
     shell("getent passwd symbolicated; ! systemctl --failed | grep symbolicated")
+
+
+def test_version_1_0_answers_through_debians_nginx():
+    set_up()
+    assert not has_new_routes()
+
+
+def test_an_upgrade_from_version_1_0_brings_the_new_snippets():
+    said = upgrade()
+    assert SNIPPETS not in said, said
+    assert has_new_routes()
+    shell(f"grep -q '^source = file' {SETTINGS}")
     assert shell(f"stat -c %U:%G:%a {SETTINGS}").strip() == "root:symbolicated:640"
-
-
-def test_debians_nginx_answers_through_the_snippets():
-    shell(f"""cp -r tests/data/symbols /srv/symbols
-        printf 'source = file:///srv/symbols\\nmemcached = 127.0.0.1:11211\\n' >>{SETTINGS}
-        systemctl enable --now symbolicated.socket symbolicated
-        echo 'include snippets/symbolicated-http.conf;' >/etc/nginx/conf.d/symbolicated.conf
-        sed -i '0,/server_name _;/s//&\\n\\tinclude snippets\\/symbolicated-server.conf;/' /etc/nginx/sites-available/default""")
-    reload_nginx()
-    wait_for("an answer", lambda: answers(ASK))
+    package_version = shell("dpkg-query -W -f '${Version}' symbolicated")
+    assert package_version in shell("symbolicated --version").split(), package_version
     for path in ("/symbolicate/", "/symbolicate/page/page.js"):
         shell(f"curl -sf http://localhost{path} | cmp - web/{os.path.basename(path) or 'index.html'}")
 
 
-def test_an_upgrade_keeps_what_was_changed_and_restarts():
-    shell("echo '# of mine' >>/etc/nginx/snippets/symbolicated-location.conf")
-    before = main_process()
-    shell(f"{APT} -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold {package('symbolicated')}")
-    wait_for("another process", lambda: main_process() not in (0, before))
+def test_a_rollback_and_an_upgrade_again():
+    shell(f"{KEEP} {OLD} 2>&1")
+    reload_nginx()
     wait_for("an answer", lambda: answers(ASK))
-    shell(f"grep -q '^source = file' {SETTINGS} && grep -q '^# of mine' /etc/nginx/snippets/symbolicated-location.conf")
-    package_version = shell("dpkg-query -W -f '${Version}' symbolicated")
-    assert package_version in shell("symbolicated --version").split(), package_version
+    assert SNIPPETS not in upgrade() and has_new_routes()
+
+
+def test_an_upgrade_keeps_each_file_of_version_1_0_that_was_changed():
+    """nginx stopped for all sites, where symbolicated-http.conf was kept and the others replaced."""
+    for name in OLD_SNIPPETS:
+        old_again()
+        shell(f"echo '# of mine' >>{SNIPPETS}/{name}")
+        said = upgrade()
+        changed = [file for file in OLD_SNIPPETS if f"  {SNIPPETS}/{file}\n" in said]
+        assert changed == [name], said
+        shell(f"grep -q '^# of mine' {SNIPPETS}/{name} && systemctl restart nginx")
+        wait_for("an answer", lambda: answers(ASK))
+
+
+def test_the_kept_files_are_taken_over():
+    shell(f"/usr/share/symbolicated/nginx/install --force && grep -q '^# of mine' {SNIPPETS}/{OLD_SNIPPETS[-1]}.old")
+    reload_nginx()
+    wait_for("an answer", lambda: answers(ASK))
+    assert has_new_routes()
+
+
+def test_an_upgrade_keeps_each_file_that_is_to_be_changed():
+    files = sorted(glob.glob(f"{SNIPPETS}/symbolicated.d/*.conf"))
+    assert files
+    for path in files:
+        shell(f"echo '# of mine' >>{path}")
+    upgrade()
+    for path in files:
+        shell(f"grep -q '^# of mine' {path}")
 
 
 def test_an_upgrade_leaves_a_mode_alone_that_was_chosen():
@@ -101,15 +183,27 @@ def test_the_man_pages_and_examples_are_there():
 
 
 def test_removed_it_leaves_its_settings_alone():
-    shell("rm /etc/nginx/conf.d/symbolicated.conf && sed -i '/symbolicated/d' /etc/nginx/sites-available/default")
-    reload_nginx()
     shell("apt-get remove -q -y symbolicated symbtool")
     wait_for("its end", lambda: state("symbolicated") != "active" and state("symbolicated.socket") != "active")
     assert os.path.exists(SETTINGS) and not os.path.exists("/usr/bin/symbolicated")
+    shell("systemctl restart nginx && curl -s -o /dev/null http://localhost/")
+
+
+def test_purged_it_leaves_an_nginx_that_starts():
+    """Its includes are still there."""
+    shell("apt-get purge -q -y symbolicated symbtool && systemctl daemon-reload && systemctl restart nginx && curl -s -o /dev/null http://localhost/")
+
+
+def test_installed_again_it_answers():
+    shell(f"{KEEP} {package('symbolicated')}")
+    set_up()
+    assert has_new_routes()
 
 
 def test_purged_it_leaves_nothing():
-    shell("apt-get purge -q -y symbolicated symbtool && systemctl daemon-reload")
+    shell("rm /etc/nginx/conf.d/symbolicated.conf && sed -i '/symbolicated/d' /etc/nginx/sites-available/default")
+    reload_nginx()
+    shell("apt-get purge -q -y symbolicated && systemctl daemon-reload")
     found = left("*symbolicated*", "*symbtool*")
     assert not found, found
 

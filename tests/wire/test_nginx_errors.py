@@ -21,7 +21,7 @@ from stack import ROOT, Server, children, connects, free_port, opened, wait_for
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "tools"))
 import try_readme  # noqa: E402
-from local_nginx import OWN_SERVER, nginx_command, write_nginx  # noqa: E402
+from local_nginx import OWN_SERVER, make_share, nginx_command, write_nginx  # noqa: E402
 
 # A site that had a life before symbolicated came: its own error page, a file, a page that fails.
 SITE = """
@@ -39,14 +39,15 @@ SITE = """
 """
 UPLOADS = ("/api/symbols-ranges", "/api/symbols-returnpads")
 # Nobody is on the allow list: loopback is a client as any other.
-NOBODY_ALLOWED = ("symbolicated-allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/8 0;")
+INSTALL = "/usr/local/share/symbolicated/nginx/install"  # as docs/nginx.md has it
+NOBODY_ALLOWED = ("symbolicated.d/allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/8 0;")
 SLOW_RATE = ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m")
-SMALL_BURST = ("symbolicated-location.conf", r"burst=200", "burst=2")
+SMALL_BURST = ("symbolicated.d/limits.conf", r"burst=200", "burst=2")
 
 
 class Front(Server):
     """nginx with the project's files, changed as an administrator would, before `responders` responders. edit: what a shell does
-    to the files, which are in /etc/nginx for it, before nginx starts."""
+    with their `install` before nginx starts."""
 
     def __init__(self, name="nginx", responders=1, edit="", **options):
         super().__init__(name, tempfile.mkdtemp(prefix="sym-nginx-"))
@@ -62,7 +63,9 @@ class Front(Server):
     def start(self):
         self.port, self.tls_port = free_port(), free_port()
         conf = write_nginx(self.directory, self.sockets, self.port, self.tls_port, **self.options)
-        subprocess.run(["sh", "-ec", self.edit.replace("/etc/nginx/", self.directory + "/")], check=True)
+        if self.edit:
+            install = make_share(os.path.join(self.directory, "share"), "0")
+            subprocess.run(["sh", "-ec", self.edit.replace(INSTALL, f"{install} --force {self.directory}")], check=True)
         self.spawn(nginx_command(self.directory, conf))
         self.ready(lambda: connects(self.port) and connects(self.tls_port))
 
@@ -113,7 +116,7 @@ def own():
 @pytest.fixture(scope="module")
 def hasty():
     """The same, and a responder has but a second for its answer: for tests in which there is none."""
-    timeouts = [("symbolicated-location.conf", r"fastcgi_read_timeout \w+", "fastcgi_read_timeout 1s")]
+    timeouts = [("symbolicated.d/limits.conf", r"fastcgi_read_timeout \w+", "fastcgi_read_timeout 1s")]
     with Front("hasty", changes=timeouts) as front:
         yield front
 
@@ -208,6 +211,7 @@ def test_nginx_warns_of_nothing(own, site, tmp_path):
     for name in os.listdir(own.directory):
         if name.endswith((".conf", ".pem")):
             shutil.copy(os.path.join(own.directory, name), tmp_path)
+    (tmp_path / "snippets").symlink_to(own.directory)
     conf = tmp_path / "symbolicated-example.conf"
     text = re.sub(r"/etc/ssl/certs/\S+", f"{tmp_path}/cert.pem;", conf.read_text(encoding="utf-8"))
     text = re.sub(r"/etc/ssl/private/\S+", f"{tmp_path}/key.pem;", text)
@@ -422,7 +426,7 @@ def test_429(strict):
 
 
 def test_429_by_connections():
-    changes = [NOBODY_ALLOWED, ("symbolicated-location.conf", r"limit_conn symbolicated_connections 16", "limit_conn symbolicated_connections 1")]
+    changes = [NOBODY_ALLOWED, ("symbolicated.d/limits.conf", r"limit_conn symbolicated_connections 16", "limit_conn symbolicated_connections 1")]
     with Front("connections", changes=changes) as front:
         held = front.client.connect()
         held.request("GET", "/symbolicate/v5", headers={"Do": "silence"})
@@ -513,7 +517,7 @@ def test_the_example_is_complete():
         port, tls_port = free_port(), free_port()
         for pattern, new in (
             (r"listen \[::\].*;\n", "\n"), (r"listen 80;", f"listen 127.0.0.1:{port};"), (r"listen 443", f"listen 127.0.0.1:{tls_port}"),
-            (r"/etc/ssl/\S+\.pem", f"{directory}/cert.pem"), (r"/etc/ssl/\S+\.key", f"{directory}/key.pem"),
+            (r"snippets/", ""), (r"/etc/ssl/\S+\.pem", f"{directory}/cert.pem"), (r"/etc/ssl/\S+\.key", f"{directory}/key.pem"),
             (r"/var/log/nginx/", f"{directory}/example-"), (r"/run/nginx.pid", f"{directory}/example.pid"),
             (r"\nuser www-data;", "" if os.getuid() else "\nuser www-data;"), (r"\nevents", "\ndaemon off;\nevents"),
             (r"http \{", "http {\n" + "".join(f"\t{n}_temp_path {directory}/t-{n};\n" for n in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))),
@@ -538,4 +542,5 @@ def test_the_example_is_complete():
 def test_own_server_is_what_the_example_does():
     with open(os.path.join(ROOT, "nginx", "symbolicated-example.conf"), encoding="utf-8") as f:
         example = re.sub(r"\s+", " ", f.read())
-    assert re.sub(r"\s+", " ", OWN_SERVER) in example.replace("include symbolicated-server.conf; ", "")
+    example = example.replace("include snippets/symbolicated-server*.conf; ", "").replace("snippets/", "").replace("*.conf", ".conf")
+    assert re.sub(r"\s+", " ", OWN_SERVER) in example

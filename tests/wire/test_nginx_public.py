@@ -25,7 +25,7 @@ OWN_HEADERS = OWN_SERVER + f"""
 		add_header Access-Control-Allow-Origin * always;
 		add_header Strict-Transport-Security "{HSTS}" always;
 """
-KEEP_HSTS = ("symbolicated-headers.conf", "#add_header", "add_header")
+KEEP_HSTS = ("symbolicated.d/headers.conf", "#add_header", "add_header")
 
 
 @contextlib.contextmanager
@@ -72,7 +72,7 @@ def test_an_address_may_have_any_bytes(rest):
 
 def test_a_balancer_that_passes_forwarded_for_makes_nobody_loopback():
     """The balancer is 127.0.0.1, and not on the list."""
-    with clients(("symbolicated-allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.2/32 1;")) as front:
+    with clients(("symbolicated.d/allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.2/32 1;")) as front:
         for page in ("/__heartbeat__", "/__broken__", "/__metrics__"):
             check_error(front.client.get(page, X_Forwarded_For="127.0.0.2"), 403)
             check_error(front.client.get(page, X_Forwarded_For="::1"), 403)

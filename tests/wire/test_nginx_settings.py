@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """nginx's limits, times and paths fit the defaults of symbolicated's settings: read from the files, nothing is started."""
 
+import glob
 import os
 import re
 import subprocess
@@ -53,11 +54,12 @@ def tokens(file):
 
 def read(file):
     """Directives as lists [name, argument, ...]; the last item of one with braces is a list of those inside. Includes are
-    replaced by what they include."""
+    replaced by what they include, which `install` may put into a folder snippets."""
     stack, words = [[]], []
     for token in tokens(file):
         if token == ";" and words[0] == "include":
-            stack[-1] += read(words[1])
+            for name in sorted(glob.glob(words[1].removeprefix("snippets/"), root_dir=NGINX)):
+                stack[-1] += read(name)
         elif token == ";":
             stack[-1].append(words)
         elif token == "{":
@@ -147,7 +149,7 @@ def test_a_stop_does_not_wait_in_vain(http, settings, units):
 
 def test_the_socket_and_its_backlog(http, settings, units):
     (upstream,) = blocks(http, "upstream")
-    assert value(upstream[-1], "server") == "unix:" + units["ListenStream"]
+    assert [d[1] for d in upstream[-1] if d[0] == "server" and "down" not in d] == ["unix:" + units["ListenStream"]]
     assert units["Backlog"] == settings["listen_backlog"]
     backlogs = [re.search(r"backlog=(\d+)", " ".join(d)) for s in blocks(http, "server") for d in s[-1] if d[0] == "listen" and "ssl" in d]
     assert {b and b[1] for b in backlogs} == {settings["listen_backlog"]}

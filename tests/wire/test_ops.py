@@ -308,9 +308,9 @@ def test_status_pages_are_for_the_allow_list():
         s.node.nginx.stop()
         s.node.nginx.conf = {
             "changes": [
-                ("symbolicated-allow.conf", r"127\.0\.0\.0/8 1;", "127.1.0.0/16 1;"),
+                ("symbolicated.d/allow.conf", r"127\.0\.0\.0/8 1;", "127.1.0.0/16 1;"),
                 ("symbolicated-http.conf", r"rate=50r/s", "rate=5r/m"),
-                ("symbolicated-location.conf", r"burst=200", "burst=10"),
+                ("symbolicated.d/limits.conf", r"burst=200", "burst=10"),
             ]
         }
         s.node.nginx.start()

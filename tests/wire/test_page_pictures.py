@@ -13,10 +13,10 @@ from selenium.webdriver.common.keys import Keys
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")]
 
-SMALL = ("symbolicated-server.conf", r"client_max_body_size 32m", "client_max_body_size 32k")
+SMALL = ("symbolicated.d/max-body.conf", r"client_max_body_size 32m", "client_max_body_size 32k")
 SLOW_RATE = ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m")
-NO_BURST = ("symbolicated-location.conf", r" burst=200 nodelay", "")
-NOBODY_ALLOWED = ("symbolicated-allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/8 0;")
+NO_BURST = ("symbolicated.d/limits.conf", r" burst=200 nodelay", "")
+NOBODY_ALLOWED = ("symbolicated.d/allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/8 0;")
 
 
 @pytest.fixture(scope="module")

@@ -121,9 +121,9 @@ class Prometheus(Asked):
 
 # Of loopback, 127.0.0.1 alone has no limit; others get one request a minute, and two at once besides.
 ONLY_ONE_ALLOWED = [
-    ("symbolicated-allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.1 1;"),
+    ("symbolicated.d/allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.1 1;"),
     ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m"),
-    ("symbolicated-location.conf", r"burst=200", "burst=2"),
+    ("symbolicated.d/limits.conf", r"burst=200", "burst=2"),
 ]
 
 
