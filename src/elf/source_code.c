@@ -206,6 +206,36 @@ static const char *below(const char *path, struct str prefix)
 	return *rest && *rest != '/' ? rest : NULL;
 }
 
+/* ---- what is source code ---- */
+
+/* Of languages that are compiled, as a set of lower-case letters; those of scripts are left out, since settings and
+ * passwords may be in one. */
+static const char *const endings[] = {"ada", "adb", "ads", "asm", "c", "c++", "cc", "cl", "cob", "cpp", "cppm", "cr",
+        "cs", "cu", "cuh", "cxx", "d", "def", "di", "f", "f03", "f08", "f77", "f90", "f95", "for", "fs", "go", "gperf",
+        "h", "h++", "hh", "hpp", "hs", "hxx", "idl", "inc", "inl", "ipdl", "ipp", "ixx", "java", "jl", "kt", "l", "lhs",
+        "ll", "lpr", "m", "metal", "ml", "mli", "mll", "mly", "mm", "mod", "nim", "odin", "pas", "pp", "pxd", "pxi",
+        "pyx", "rl", "rs", "s", "scala", "swift", "sx", "tcc", "td", "tpp", "v", "vala", "x", "y", "yy", "zig"};
+
+static bool has_ending(struct str path)
+{
+	const char *dot = memrchr(path.data, '.', path.len);
+	struct str end = {dot ? dot + 1 : "", dot ? (size_t)(path.data + path.len - dot - 1) : 0};
+	for (unsigned i = 0; i < sizeof endings / sizeof *endings; i++)
+		if (strlen(endings[i]) == end.len && strncasecmp(endings[i], end.data, end.len) == 0)
+			return true;
+	return false;
+}
+
+/* Whether a path below a folder or repository may be that of source code: anybody who may upload symbols can name any.
+ * Nothing hidden, such as .git/config, and nothing that is called otherwise than source code. */
+static bool is_source(struct str path)
+{
+	bool right = has_ending(path);
+	while (right && path.len > 0)
+		right = str_cut(&path, '/').data[0] != '.';
+	return right;
+}
+
 /* ---- folders ---- */
 
 /* Links lead nowhere outside the folder. */
@@ -242,7 +272,7 @@ static enum err from_folder(const char *item, const char *path, struct buffer *o
 {
 	const char *equals = strchr(item, '=');
 	const char *rest = below(path, (struct str){item, (size_t)(equals - item)});
-	int fd = rest ? open_below(equals + 1, rest) : -1;
+	int fd = rest && is_source(str_from(rest)) ? open_below(equals + 1, rest) : -1;
 	if (fd < 0)
 		return error_set(e, ERR_MISSING, "no such file of source code");
 	enum err err = read_file(fd, out, e);
@@ -380,7 +410,7 @@ static enum err from_repository(const struct source_code *s, const char *item, u
 	const char *equals = strchr(item, '=');
 	char path[BUCKET_PLAIN_MAX + 1];
 	struct str values[FIELDS];
-	if (!split(values, file, (struct str){item, (size_t)(equals - item)}) ||
+	if (!split(values, file, (struct str){item, (size_t)(equals - item)}) || !is_source(values[PATH]) ||
 	        !fill_in(path, below_host(equals + 1) + 1, values))
 		return error_set(e, ERR_MISSING, "no such file of source code");
 	struct bucket_client *client = bucket_client_new(s->hosts);

@@ -1060,7 +1060,7 @@ def test_source_code_of_a_symbol_file(tmp_path):
     """Paths that are not absolute, with dots, as Debian's are; a file that is not UTF-8; the longest name, and one too long."""
     ident = "44E4EC8C2F41492B9369D6B9A059577C2"
     folder = "src/" + 5 * ("d" * 200 + "/")
-    longest, longer = (folder + (n - len(folder)) * "x" for n in (1024, 1025))
+    longest, longer = (folder + (n - len(folder) - 2) * "x" + ".c" for n in (1024, 1025))
     os.makedirs(tmp_path / "app" / ident)
     (tmp_path / "app" / ident / "app.sym").write_text(f"MODULE Linux x86_64 {ident} app\nFILE 0 ./lib/../src/a.c\nFILE 1 ../../etc/passwd\nFILE 2 {longest}\nFILE 3 {longer}\nFUNC 1000 20 0 f\n" + "".join(f"{0x1000 + 8 * i:x} 8 1 {i}\n" for i in range(4)))
     os.makedirs(tmp_path / "code" / folder)
@@ -1072,6 +1072,29 @@ def test_source_code_of_a_symbol_file(tmp_path):
         assert source(s, longest, 0x1010, build_id=ident, debugName="app")["source"] == "long\n"
         for file, offset in ("../../etc/passwd", 0x1008), (longer, 0x1018):
             assert "no such file" in source(s, file, offset, build_id=ident, debugName="app")["error"]
+
+
+def test_what_an_upload_names_is_given_only_if_it_is_source_code(tmp_path):
+    """A symbol file can name anything below a folder: nothing hidden is given, and nothing that is called otherwise than source code."""
+    ident, code = "44E4EC8C2F41492B9369D6B9A059577C2", tmp_path / "code"
+    kept = ["/build/app/.git/config", "/build/app/.env.c", "/build/app/a/.hidden/b.c", "/build/app/password.txt", "/build/app/id_rsa", "/build/app/settings.py", "/build/app/.c", "/build/app/a.c.bak"]
+    given = ["/build/app/a.c", "/build/app/a/../b.RS", "/build/app/./x.y/deep.hpp"]
+    for file in [*kept, *given]:
+        at = os.path.normpath(f"{code}/{os.path.relpath(file, '/build/app')}")
+        os.makedirs(os.path.dirname(at), exist_ok=True)
+        with open(at, "w", encoding="utf-8") as f:
+            f.write("text\n")
+    os.makedirs(tmp_path / "store")
+    os.chmod(tmp_path / "store", 0o777)
+    lines = "".join(f"{0x1000 + 8 * i:x} 8 1 {i}\n" for i in range(len([*kept, *given])))
+    sym = f"MODULE Linux x86_64 {ident} app\n" + "".join(f"FILE {i} {f}\n" for i, f in enumerate([*kept, *given])) + f"FUNC 1000 1000 0 f\n{lines}"
+    with Stack(keys=True, bucket=False, config={"source_code": [f"/build/app={code}"], "sym_store": f"file://{tmp_path}/store"}) as s:
+        reply = s.client.request("PUT", f"/api/sym/app/{ident}/app.sym", sym, {"Authorization": s.key})
+        assert reply.status == 200, reply
+        for i, file in enumerate([*kept, *given]):
+            got = source(s, file, 0x1000 + 8 * i, build_id=ident, debugName="app")
+            assert got.get("source") == ("text\n" if file in given else None), (file, got)
+            assert file in given or got == {"error": "no such file of source code"}, got
 
 
 IDENT = "44E4EC8C2F41492B9369D6B9A059577C2"
