@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "api/missing.h"
@@ -45,10 +46,11 @@ struct process {
 
 /* ---- settings ---- */
 
+/* Why the server does not start. The exit code tells systemd whether to try again: not while the settings are wrong. */
 static int complain(const struct error *e)
 {
 	log_outcome(LOG_LEVEL_ERROR, "start", e->text);
-	return EXIT_FAILURE;
+	return e->code == ERR_CONFIG ? EX_CONFIG : EXIT_FAILURE;
 }
 
 static void free_settings(struct process *p)
@@ -266,7 +268,7 @@ static int serve(struct process *p)
 		return complain(&e);
 	log_gather();
 	reset_handlers();
-	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", PACKAGE_VERSION, (long)getpid());
+	log_event(LOG_LEVEL_INFO, "start", "symbolicated %s, process %ld", FULL_VERSION, (long)getpid());
 	wait_for_end(p);
 	log_event(LOG_LEVEL_INFO, "stop", "finishing running requests");
 	unsigned cut = front_stop(p->front, p->settings->config.shutdown_timeout);
@@ -306,8 +308,10 @@ static void warn_of_secrets(const struct config *c)
 static int check_and_report(const struct config *c)
 {
 	struct error e;
-	if (check_settings(c, &e) || auth_load(c->keys_file, &e) || check_machine(c, &e))
-		return complain(&e);
+	if (check_settings(c, &e) || auth_load(c->keys_file, &e) || check_machine(c, &e)) {
+		complain(&e);
+		return EXIT_FAILURE;
+	}
 	warn_of_secrets(c);
 	log_outcome(LOG_LEVEL_INFO, "check", "the settings are valid");
 	return EXIT_SUCCESS;
@@ -319,7 +323,7 @@ static bool print_actions(unsigned actions)
 	if (actions & CONFIG_HELP)
 		config_print_usage(stdout);
 	else if (actions & CONFIG_VERSION)
-		puts("symbolicated " PACKAGE_VERSION);
+		puts("symbolicated " FULL_VERSION);
 	else if (actions & CONFIG_PRINT_MARKDOWN)
 		config_print_markdown(stdout);
 	else if (actions & CONFIG_PRINT_EXAMPLE)

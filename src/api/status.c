@@ -51,7 +51,7 @@ void version_handle(struct exchange *x)
 {
 	char text[512];
 	snprintf(text, sizeof text, "{\"source\":\"%s\",\"version\":\"%s\",\"commit\":\"%s\",\"build\":\"%s\"}",
-	        *SOURCE ? SOURCE : "unknown", PACKAGE_VERSION, *COMMIT ? COMMIT : "unknown",
+	        *SOURCE ? SOURCE : "unknown", FULL_VERSION, *COMMIT ? COMMIT : "unknown",
 	        "compiler " __VERSION__ ", " INFLATES_WITH);
 	exchange_reply_text(x, 200, json, NULL, str_from(text));
 }

@@ -125,7 +125,7 @@ enum err log_open(const char *path, enum log_level level, struct error *e)
 	bool file = path && *path;
 	int fd = file ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640) : STDERR_FILENO;
 	if (fd < 0)
-		return error_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+		return error_set(e, errno == ENOSPC ? ERR_IO : ERR_CONFIG, "%s: %s", path, strerror(errno));
 	log_flush();
 	int failed = file_fd >= 0 && dup3(fd, file_fd, O_CLOEXEC) < 0 ? errno : 0;
 	if (file && file_fd >= 0)

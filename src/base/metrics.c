@@ -365,7 +365,7 @@ static void print_process(struct buffer *out)
 		print_single(out, "symbolicated_uptime_seconds", "gauge", "Time since the process started.", 3, up);
 	}
 	print_head(out, "symbolicated_build_info", "gauge", "Always 1; the label tells the version.");
-	buffer_printf(out, "symbolicated_build_info{version=\"%s\"} 1\n", PACKAGE_VERSION);
+	buffer_printf(out, "symbolicated_build_info{version=\"%s\"} 1\n", FULL_VERSION);
 }
 
 void metrics_print(struct buffer *out)

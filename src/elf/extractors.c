@@ -97,8 +97,8 @@ static enum err check_ready(int socket, const char *path, struct error *e)
 		return no_memory(e);
 	if (!readable(socket, START_MS) || !packet_receive(socket, p) || p->kind != PACKET_READY)
 		err = error_set(e, ERR_CONFIG, "%.200s does not start: sources of executables need it", path);
-	else if (strcmp((const char *)p->data, PACKAGE_VERSION) != 0)
-		err = error_set(e, ERR_CONFIG, "%.150s is of version %.30s, not " PACKAGE_VERSION, path, p->data);
+	else if (strcmp((const char *)p->data, FULL_VERSION) != 0)
+		err = error_set(e, ERR_CONFIG, "%.150s is of version %.30s, not " FULL_VERSION, path, p->data);
 	free(p);
 	return err;
 }

@@ -117,7 +117,7 @@ static enum err remove_left_over(const struct sockaddr_un *address, struct error
 	bool refused = connect(probe, (const struct sockaddr *)address, sizeof *address) < 0 && errno == ECONNREFUSED;
 	close(probe);
 	if (!refused)
-		return error_set(e, ERR_CONFIG, "listen: another process listens on %.100s", address->sun_path);
+		return error_set(e, ERR_IO, "listen: another process listens on %.100s", address->sun_path);
 	unlink(address->sun_path);
 	return ERR_OK;
 }

@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	static struct helper h;
 	sigset_t child;
 	if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-		puts("symbolicated-extract " PACKAGE_VERSION);
+		puts("symbolicated-extract " FULL_VERSION);
 		return EXIT_SUCCESS;
 	}
 	if (!is_socket(HELPER_SOCKET)) {
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	if (nice(NICE) < 0)
 		errno = 0; /* then it competes with the server */
-	const char *version = PACKAGE_VERSION;
+	const char *version = FULL_VERSION;
 	packet_send(HELPER_SOCKET, PACKET_READY, version, strlen(version), NULL, 0);
 	return serve(&h);
 }

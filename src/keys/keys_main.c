@@ -10,6 +10,6 @@
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
-		return printf("symbolicated-keys %s\n", PACKAGE_VERSION) < 0;
+		return printf("symbolicated-keys %s\n", FULL_VERSION) < 0;
 	return keys_command("symbolicated-keys", argc - 1, argv + 1);
 }

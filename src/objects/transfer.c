@@ -348,7 +348,7 @@ static bool set_policy(CURL *h, const struct transfer_pool *p)
 	       !curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
 	       !curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, p->settings.gzip ? "gzip" : NULL) &&
 	       !curl_easy_setopt(h, CURLOPT_HTTP_CONTENT_DECODING, 0L) &&
-	       !curl_easy_setopt(h, CURLOPT_USERAGENT, "symbolicated/" PACKAGE_VERSION);
+	       !curl_easy_setopt(h, CURLOPT_USERAGENT, "symbolicated/" FULL_VERSION);
 }
 
 static bool set_callbacks(CURL *h, struct transfer *t)

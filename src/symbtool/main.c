@@ -47,7 +47,7 @@ static int run_verb(int argc, char **argv)
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
 		return usage(stdout);
 	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
-		return printf("symbtool %s\n", PACKAGE_VERSION) < 0;
+		return printf("symbtool %s\n", FULL_VERSION) < 0;
 	for (size_t i = 0; i < VERBS; i++)
 		if (strcmp(word, verbs[i]->name) == 0)
 			return verbs[i]->run(verbs[i], argc - 2, argv + 2);

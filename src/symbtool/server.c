@@ -92,7 +92,7 @@ static bool set_up(struct server_connection *c)
 	const struct server *s = c->server;
 	return !curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https") &&
 	       !curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L) &&
-	       !curl_easy_setopt(h, CURLOPT_USERAGENT, "symbtool/" PACKAGE_VERSION) &&
+	       !curl_easy_setopt(h, CURLOPT_USERAGENT, "symbtool/" FULL_VERSION) &&
 	       !curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, "gzip") &&
 	       !curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
 	       !curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT) &&

@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 	if (strcmp(command, "prune") == 0)
 		return run_prune(argc - 1, argv + 1);
 	if (strcmp(command, "--version") == 0)
-		return printf("symbolicated-store %s\n", PACKAGE_VERSION) < 0;
+		return printf("symbolicated-store %s\n", FULL_VERSION) < 0;
 	bool asked = strcmp(command, "--help") == 0;
 	fputs(usage, asked ? stdout : stderr);
 	return asked ? DONE : WRONG_USAGE;

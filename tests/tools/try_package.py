@@ -10,6 +10,7 @@ import glob
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 from trial import APT, ROOT, SETTINGS, SHOW, answers, ask, demand_a_machine, main_process, reload_nginx, run_tests, shell, state, wait_for
@@ -177,14 +178,71 @@ def test_symbtool_needs_no_server():
     assert "str_to_mpn" in text, text
 
 
+def socket_of(name):
+    return f"/run/symbolicated-{name}/symbolicated.sock"
+
+
+def test_two_responders_are_upgraded_one_after_the_other():
+    """They went on with the old program."""
+    shell(f"""systemctl disable -q --now symbolicated.socket symbolicated
+        systemctl enable -q --now symbolicated@a symbolicated@b
+        printf 'server unix:%s max_fails=0;\\n' {socket_of('a')} {socket_of('b')} >{SNIPPETS}/symbolicated.d/servers.conf""")
+    wait_for("both", lambda: all(os.path.exists(socket_of(name)) for name in "ab"))
+    reload_nginx()
+    before = {name: main_process(f"symbolicated@{name}") for name in "ab"}
+    asked = subprocess.Popen(["sh", "-c", f"while [ ! -e /tmp/enough ]; do {ASK} -o /dev/null || echo $?; done"], stdout=subprocess.PIPE, text=True)
+    try:
+        shell(f"{KEEP} {package('symbolicated')}")
+    finally:
+        shell("touch /tmp/enough")
+        failures = asked.communicate()[0]
+        os.remove("/tmp/enough")
+    for name in "ab":
+        assert main_process(f"symbolicated@{name}") not in (0, before[name])
+    times = [int(shell(f"systemctl show --property ActiveEnterTimestampMonotonic --value symbolicated@{name}")) for name in "ab"]
+    assert not failures, failures
+    assert times[0] < times[1] and (state("symbolicated.socket"), state("symbolicated")) == ("inactive", "inactive")
+
+
+def test_the_group_of_a_store_stays():
+    """systemd changed the group of all that is in it whenever the other kind of unit was started."""
+    path = "/var/lib/symbolicated/a/b"
+    shell(f"install -d -o symbolicated -g symbolicated {os.path.dirname(path)} && install -o symbolicated -g symbolicated -m 0600 /dev/null {path}")
+    before = os.stat(path).st_ctime_ns
+    shell("systemctl restart symbolicated@a && systemctl start symbolicated && systemctl stop symbolicated.socket symbolicated && systemctl restart symbolicated@b")
+    wait_for("both", lambda: all(os.path.exists(socket_of(name)) for name in "ab"))
+    assert os.stat(path).st_ctime_ns == before
+    shell("rm -r /var/lib/symbolicated/a")
+
+
+def test_an_instance_may_write_its_log_and_its_store():
+    pid = main_process("symbolicated@a")
+    for folder in ("/var/lib/symbolicated", "/var/log/symbolicated"):
+        words = f"nsenter -t {pid} -m setpriv --reuid symbolicated --regid www-data --clear-groups"
+        shell(f"{words} touch {folder}/x && rm {folder}/x && ! {words} touch /var/lib/x 2>/dev/null")
+
+
 def test_the_man_pages_and_examples_are_there():
     for path in ("man/man8/symbolicated.8.gz", "man/man8/symbolicated-keys.8.gz", "man/man8/symbolicated-store.8.gz", "man/man8/symbolicated-extract.8.gz", "symbolicated/prometheus/alerts.yml"):
         assert os.path.exists("/usr/share/" + path), path
 
 
+def test_its_documents_have_no_dead_links():
+    folder = "/usr/share/doc/symbolicated"
+    texts = [f"{folder}/README", *glob.glob(f"{folder}/docs/*.md")]
+    assert len(texts) > 10
+    for path in texts:
+        with open(path, encoding="utf-8") as f:
+            links = re.findall(r"\]\(([^)#:\s]+)[^):]*\)", f.read())
+        dead = [link for link in links if not os.path.exists(os.path.join(os.path.dirname(path), link))]
+        assert not dead, (path, dead)
+
+
 def test_removed_it_leaves_its_settings_alone():
     shell("apt-get remove -q -y symbolicated symbtool")
-    wait_for("its end", lambda: state("symbolicated") != "active" and state("symbolicated.socket") != "active")
+    units = ("symbolicated", "symbolicated.socket", "symbolicated@a", "symbolicated@b")
+    wait_for("its end", lambda: all(state(unit) != "active" for unit in units))
+    assert not shell("pgrep -x symbolicated || :") and not glob.glob("/etc/systemd/system/*.wants/symbolicated@*")
     assert os.path.exists(SETTINGS) and not os.path.exists("/usr/bin/symbolicated")
     shell("systemctl restart nginx && curl -s -o /dev/null http://localhost/")
 

@@ -160,7 +160,7 @@ static void process_values(void **state)
 	assert_true(sample(text, "process_threads") >= 1);
 	assert_true(sample(text, "symbolicated_uptime_seconds") >= 0);
 	assert_true(sample(text, "symbolicated_uptime_seconds") < 3600);
-	assert_true(sample(text, "symbolicated_build_info{version=\"" PACKAGE_VERSION "\"}") == 1);
+	assert_true(sample(text, "symbolicated_build_info{version=\"" FULL_VERSION "\"}") == 1);
 	double cpu = sample(text, "process_cpu_seconds_total"), start = sample(text, "process_start_time_seconds");
 	assert_true(cpu > 0 && cpu < 3600);
 	assert_true(start <= (double)time(NULL) + 1 && start > (double)time(NULL) - 3600);

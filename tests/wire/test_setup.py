@@ -68,6 +68,70 @@ def test_the_debian_packages_are_built_with_the_same_libraries():
     assert {name for name in listed if name.endswith("-dev")} - {"libcmocka-dev"} == wanted
 
 
+# Versions
+
+
+def checkout(folder):
+    """A repository with configure.ac and version.sh alone; returns a function that runs git in it, and one that asks for the version."""
+    os.makedirs(folder / "tests" / "tools")
+    shutil.copy(os.path.join(TOOLS, "version.sh"), folder / "tests" / "tools")
+    (folder / "configure.ac").write_text("AC_INIT([symbolicated], [7.8.9])\n")
+
+    def git(*words, time="2026-11-28T14:57:59+01:00"):
+        env = {**os.environ, "GIT_COMMITTER_DATE": time, "GIT_AUTHOR_DATE": time, "GIT_CONFIG_GLOBAL": "/dev/null"}
+        who = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+        return subprocess.run(["git", "-C", folder, *who, *words], env=env, capture_output=True, text=True, check=True).stdout.strip()
+
+    def version(*words, **env):
+        command = [folder / "tests" / "tools" / "version.sh", *words]
+        return subprocess.run(command, cwd="/", env={**os.environ, **env}, capture_output=True, text=True, check=True).stdout.strip()
+
+    return git, version
+
+
+def test_versions_can_be_told_apart(tmp_path):
+    git, version = checkout(tmp_path)
+    assert (version(), version("--commit")) == ("7.8.9", "")
+    git("init", "-q")
+    assert version() == "7.8.9"
+    git("add", ".")
+    git("commit", "-qm", "one")
+    first = version()
+    assert first == "7.8.9+git20261128.135759." + git("rev-parse", "--short=7", "HEAD")
+    assert version("--commit") == git("rev-parse", "--short=12", "HEAD")
+    git("commit", "--allow-empty", "-qm", "two", time="2026-11-28T15:00:00+01:00")
+    for lower, higher in (("7.8.9", first), (first, version()), (version(), "7.8.10")):
+        subprocess.run(["dpkg", "--compare-versions", lower, "lt", higher], check=True)
+    git("tag", "v7.8.9")
+    assert version() == "7.8.9"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_the_version_of_another_users_checkout(tmp_path):
+    git, version = checkout(tmp_path)
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    subprocess.run(["chown", "-R", "nobody:", tmp_path], check=True)
+    assert version(HOME="/nonexistent").startswith("7.8.9+git2026")
+
+
+def test_the_version_of_a_tarball(tmp_path):
+    _, version = checkout(tmp_path)
+    (tmp_path / "version").write_text("7.8.9+git1\n")
+    (tmp_path / "commit").write_text("0123456789ab\n")
+    assert (version(), version("--commit")) == ("7.8.9+git1", "0123456789ab")
+
+
+def test_the_program_says_the_version():
+    with open(os.path.join(BUILD, "config.h"), encoding="utf-8") as f:
+        version = re.search(r'^#define FULL_VERSION "(.*)"$', f.read(), re.M)[1]
+    with open(os.path.join(ROOT, "debian", "changelog"), encoding="utf-8") as f:
+        released = re.match(r"symbolicated \((.*?)\)", f.read())[1]
+    assert version.split("+")[0] == released
+    assert subprocess.run([*DAEMON, "--version"], capture_output=True, text=True, check=True).stdout == f"symbolicated {version}\n"
+
+
 # README
 
 
