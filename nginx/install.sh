@@ -74,7 +74,7 @@ make_files() {
 			"$here/symbolicated-$name.conf" >"$1/$name"
 		if [ -n "$prefix" ]; then
 			case $name in
-			server | each) sed -Ei "s,^location (= |\\^~ |~ \\^)/([^_]|__),location \\1$prefix/\\2," "$1/$name" ;;
+			server | each) sed -Ei "s,^(\\t?)location (= |\\^~ |~ \\^)/([^_]|__),\\1location \\2$prefix/\\3," "$1/$name" ;;
 			http) sed -i "s,^\\tdefault \\\$request_uri;,&\\n\\t~^$prefix(?<symbolicated_path>/.*)\$ \$symbolicated_path;," "$1/$name" ;;
 			esac
 		fi

@@ -38,8 +38,8 @@ SITE = """
 		}
 """
 UPLOADS = ("/api/symbols-ranges", "/api/symbols-returnpads")
-# Nobody is on the allow list: loopback is a client as any other.
 INSTALL = "/usr/local/share/symbolicated/nginx/install"  # as docs/nginx.md has it
+# Nobody is on the allow list: loopback is a client as any other.
 NOBODY_ALLOWED = ("symbolicated.d/allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/8 0;")
 SLOW_RATE = ("symbolicated-http.conf", r"rate=50r/s", "rate=1r/m")
 SMALL_BURST = ("symbolicated.d/limits.conf", r"burst=200", "burst=2")
@@ -500,6 +500,16 @@ def test_errors_of_our_locations_are_ours_there_too(site):
 
 def test_our_paths_win_over_the_sites_regular_expressions(site):
     assert site.client.request("DELETE", "/cache/a/1.bin").json()["params"]["REQUEST_METHOD"] == "DELETE"
+
+
+def test_regular_expressions_of_the_site_take_nothing():
+    """Though they stand before ours; docs/nginx.md names the one exception."""
+    first = ("symbolicated-server.conf", r"\A", 'location ~ . { return 200 "the site\'s own"; }\n')
+    paths = ["/asm/v1", "/source/v1", "/symbolicate/v5", "/api/symbols/AAAA", "/api/sym/a/1/a.sym", "/upload/", "/api/missing", "/cache/a/1", "/__version__", "/__metrics__"]
+    with Front("regular", server="", changes=[first]) as front:
+        for path in paths:
+            assert front.client.post(path, b"x").json()["params"]["REQUEST_URI"] == path
+        assert front.client.get("/a/b1/a.sym").text == "the site's own"
 
 
 def test_a_site_behind_a_password_shows_our_errors():

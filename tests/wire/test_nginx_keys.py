@@ -7,8 +7,8 @@ import ssl
 
 import pytest
 
-from client import Reply
-from stack import Stack
+from client import Client, Reply
+from stack import Nginx, Stack
 from test_nginx_errors import check_error
 
 LARGE = 60 << 20
@@ -79,3 +79,20 @@ def test_a_large_upload_to_nobody_is_told_so(stack):
 def test_the_question_is_not_to_be_had_from_outside(stack):
     assert stack.client.get("/_symbolicated_key").status == 404
     assert stack.client.get("/api/key").status == 404
+
+
+def test_a_cache_of_the_site_keeps_no_answer_to_a_key(stack):
+    """The stranger's 401 went to the key's holder."""
+    cache = (
+        "fastcgi_cache_path cache keys_zone=site:1m; fastcgi_cache site; fastcgi_cache_key $request_uri; fastcgi_cache_valid any 10m;"
+        "fastcgi_ignore_headers Cache-Control Expires Set-Cookie Vary; fastcgi_cache_methods GET HEAD POST;"
+    )
+    nginx = Nginx("cached", stack.directory, stack.daemon.socket, http=cache)
+    nginx.start()
+    try:
+        client = Client(nginx.port)
+        for method, path in PLACES[:2]:
+            assert client.request(method, path, bytes(3_000_000)).status == 401
+            assert client.request(method, path, bytes(3_000_000), {"Authorization": stack.key}).status == 400
+    finally:
+        nginx.stop()
