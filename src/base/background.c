@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/metrics.h"
 
 enum {
 	OWED_MAX_MS = 100, /* a tick */
@@ -192,12 +193,18 @@ void background_tick(void)
 {
 	struct background *b;
 	int64_t had = 0, wanting[2] = {0}; /* how many want a core of their own load, and as helpers */
+	int64_t waiting = 0;               /* for a core most of the time since the last tick */
+	static int64_t last;
 	pthread_mutex_lock(&lock);
+	int64_t now = clock_now(), passed = now - last;
+	last = now;
 	TAILQ_FOREACH(b, &all, next) {
 		int64_t got = look_at(b);
 		had += b->wants ? got : 0;
 		wanting[b->helps] += b->wants;
+		waiting += b->wants && got < passed / 2;
 	}
+	metric_set(M_LOADS_WAIT_PROCESSOR, waiting);
 	/* A load's own thread and its helper want one at a time, or at the same time, but are owed once. */
 	int64_t loads = wanting[0] > wanting[1] ? wanting[0] : wanting[1];
 	owed = loads ? between(-AHEAD_MAX * share * loads, owed + share * loads - had, OWED_MAX_MS * MS) : 0;

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/metrics.h"
 #include "base/put.h"
 #include "base/utf8.h"
 
@@ -45,12 +46,113 @@ static struct {
 	char text[PIPE_BUF];
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A full disk loses lines but never stops the service. */
+/* A full disk loses lines but never stops the service. What is written of a line is followed by the rest of it as soon
+ * as there is room, and that by a line that says how many were lost. */
+static struct {
+	pthread_mutex_t lock; /* guards what follows, except for is_set; nobody waits for it */
+	atomic_bool is_set;   /* the last write failed */
+	int error;
+	unsigned long lost; /* lines, of which the log does not tell yet */
+	size_t rest_len;
+	char rest[sizeof((struct log_line *)0)->text]; /* of the line that was written last */
+} trouble = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Returns how many bytes were written; errno tells why it is not all. */
+static size_t write_some(int fd, const char *text, size_t len)
+{
+	size_t done = 0;
+	for (int tries = 0; done < len && tries < 10; tries++) {
+		ssize_t n = write(fd, text + done, len - done);
+		if (n < 0 && errno != EINTR)
+			break;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return done;
+}
+
+static void count_lost(const char *text, size_t len, unsigned long *lost)
+{
+	unsigned long lines = 0;
+	for (size_t i = 0; i < len; i++)
+		lines += text[i] == '\n';
+	metric_add(M_LOG_LINES_LOST, (int64_t)lines);
+	if (lost)
+		*lost += lines;
+}
+
+/* With trouble.lock held, after `done` bytes of text were written. */
+static void keep_rest(const char *text, size_t len, size_t done)
+{
+	const char *end = done && text[done - 1] != '\n' ? memchr(text + done, '\n', len - done) : NULL;
+	size_t rest = end ? (size_t)(end + 1 - text) - done : 0;
+	if (rest && !trouble.rest_len && rest <= sizeof trouble.rest) {
+		memcpy(trouble.rest, text + done, rest);
+		trouble.rest_len = rest;
+		done += rest;
+	}
+	count_lost(text + done, len - done, &trouble.lost);
+}
+
+static size_t lost_line(char *out, int fd, enum log_level level, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
+/* With trouble.lock held: true if all that was left of before is written. */
+static bool write_rest(int fd)
+{
+	struct log_line l;
+	size_t done = write_some(fd, trouble.rest, trouble.rest_len);
+	trouble.rest_len -= done;
+	memmove(trouble.rest, trouble.rest + done, trouble.rest_len);
+	if (trouble.rest_len)
+		return false;
+	if (!trouble.lost)
+		return true;
+	size_t len = lost_line(l.text, fd, LOG_LEVEL_WARNING, "%lu lines before this one were lost: %s", trouble.lost,
+	        strerror(trouble.error));
+	done = write_some(fd, l.text, len);
+	if (len && done == 0)
+		return false;
+	trouble.lost = 0;
+	keep_rest(l.text, len, done);
+	return !trouble.rest_len;
+}
+
 static void write_out(int fd, const char *text, size_t len)
 {
-	for (int tries = 0; tries < 10; tries++)
-		if (write(fd, text, len) >= 0 || errno != EINTR)
-			break;
+	size_t done = 0;
+	if (!atomic_load(&trouble.is_set) && (done = write_some(fd, text, len)) == len)
+		return;
+	int failed = errno;
+	if (pthread_mutex_trylock(&trouble.lock) != 0) {
+		count_lost(text + done, len - done, NULL);
+		return;
+	}
+	bool first = !atomic_exchange(&trouble.is_set, true);
+	if (first) {
+		trouble.error = failed;
+	} else if (write_rest(fd)) {
+		done += write_some(fd, text + done, len - done);
+		trouble.error = done < len ? errno : 0;
+		atomic_store(&trouble.is_set, done < len);
+	}
+	if (done < len)
+		keep_rest(text, len, done);
+	if (first && fd != STDERR_FILENO) {
+		struct log_line l;
+		size_t n = lost_line(
+		        l.text, STDERR_FILENO, LOG_LEVEL_ERROR, "lines of log_file are lost: %s", strerror(failed));
+		write_some(STDERR_FILENO, l.text, n);
+	}
+	pthread_mutex_unlock(&trouble.lock);
+}
+
+/* The log is another file now. */
+static void forget_trouble(void)
+{
+	pthread_mutex_lock(&trouble.lock);
+	count_lost(trouble.rest, trouble.rest_len, &trouble.lost);
+	trouble.rest_len = 0;
+	pthread_mutex_unlock(&trouble.lock);
 }
 
 /* With waiting.lock held. */
@@ -134,6 +236,7 @@ enum err log_open(const char *path, enum log_level level, struct error *e)
 		file_fd = fd;
 	if (failed)
 		return error_set(e, ERR_IO, "log: dup3: %s", strerror(failed));
+	forget_trouble();
 	atomic_store(&log_fd, file ? file_fd : STDERR_FILENO);
 	atomic_store(&log_level, level);
 	return ERR_OK;
@@ -316,6 +419,22 @@ static size_t end_line(struct log_line *l)
 	memcpy(l->text + l->len, end, n);
 	l->len = 0;
 	return len ? len + n : 0;
+}
+
+/* A line into out, which has room for one; returns its length. */
+static size_t lost_line(char *out, int fd, enum log_level level, const char *format, ...)
+{
+	char text[200];
+	struct log_line l;
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	begin_line(&l, fd, level, "log");
+	log_str(&l, "text", str_from(text));
+	size_t len = end_line(&l);
+	memcpy(out, l.text, len);
+	return len;
 }
 
 /* One write, so that lines of several threads and processes do not mix. */

@@ -40,6 +40,8 @@
 	        "Calls to memcached that failed or timed out.")                                                       \
 	X(MEMCACHED_BREAKER_OPEN, counter, "symbolicated_memcached_breaker_open_total", "",                           \
 	        "Times that a memcached server was left alone after timeouts.")                                       \
+	X(MEMCACHED_GONE, gauge, "symbolicated_memcached_servers_gone", "",                                           \
+	        "Memcached servers that do not answer and are left alone.")                                           \
 	X(DOWNLOADS_OK, counter, "symbolicated_downloads_total", "outcome=\"ok\"",                                    \
 	        "Transfers from buckets, by outcome.")                                                                \
 	X(DOWNLOADS_MISSING, counter, "symbolicated_downloads_total", "outcome=\"missing\"", "")                      \
@@ -68,6 +70,8 @@
 	        "Modules that are being loaded, or stored in memcached.")                                             \
 	X(LOADS_TOTAL, counter, "symbolicated_loads_total", "", "Modules loaded from a bucket and parsed.")           \
 	X(LEASE_WAITS, counter, "symbolicated_lease_waits_total", "", "Loads that waited for another process's.")     \
+	X(LOADS_WAIT_PROCESSOR, gauge, "symbolicated_loads_waiting_for_processor", "",                                \
+	        "Threads that load and had less than half of a core in the last 100 ms: others keep it.")             \
 	X(COLD_REQUESTS, gauge, "symbolicated_cold_requests", "state=\"running\"",                                    \
 	        "Requests that wait for modules they load.")                                                          \
 	X(COLD_QUEUED, gauge, "symbolicated_cold_requests", "state=\"queued\"", "")                                   \
@@ -110,7 +114,9 @@
 	X(REQUESTS_IN_FLIGHT, gauge, "symbolicated_requests_in_flight", "", "Requests that are being answered.")      \
 	X(REPLIES_WAITING, gauge, "symbolicated_replies_waiting", "", "Replies that wait for their readers.")         \
 	X(REPLIES_SLOW, counter, "symbolicated_replies_slow_total", "",                                               \
-	        "Replies cut off because their readers were too slow.")
+	        "Replies cut off because their readers were too slow.")                                               \
+	X(LOG_LINES_LOST, counter, "symbolicated_log_lines_lost_total", "",                                           \
+	        "Lines of the log that could not be written.")
 
 enum metric {
 #define METRIC_ENUM(name, type, family, labels, help) M_##name,

@@ -232,8 +232,11 @@ void mc_servers_free(struct mc_servers *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->count; i++)
+	for (unsigned i = 0; i < s->count; i++) {
+		if (atomic_load(&s->items[i].next_probe) != 0)
+			metric_add(M_MEMCACHED_GONE, -1);
 		free(s->items[i].name);
+	}
 	OPENSSL_cleanse(&s->key, sizeof s->key);
 	free(s);
 }
@@ -268,8 +271,10 @@ static bool breaker_allows(struct server *s)
 static void breaker_answered(struct server *s)
 {
 	atomic_store(&s->failures, 0);
-	if (atomic_load(&s->next_probe) != 0 && atomic_exchange(&s->next_probe, 0) != 0)
-		log_event(LOG_LEVEL_INFO, "memcached back", "%s answers again", s->name);
+	if (atomic_load(&s->next_probe) == 0 || atomic_exchange(&s->next_probe, 0) == 0)
+		return;
+	metric_add(M_MEMCACHED_GONE, -1);
+	log_event(LOG_LEVEL_INFO, "memcached back", "%s answers again", s->name);
 }
 
 /* "": we know only that it does not answer. */
@@ -294,6 +299,7 @@ static void breaker_failed(struct server *s)
 	if (!atomic_compare_exchange_strong(&s->next_probe, &closed, clock_now() + probe_interval))
 		return;
 	metric_add(M_MEMCACHED_BREAKER_OPEN, 1);
+	metric_add(M_MEMCACHED_GONE, 1);
 	log_event(LOG_LEVEL_WARNING, "memcached gone", "%s does not answer%s; it is asked again once a second", s->name,
 	        reason_of(s, reason, sizeof reason));
 }

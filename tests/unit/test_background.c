@@ -21,6 +21,7 @@
 
 #include "base/background.h"
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "seed.h"
 
 enum {
@@ -154,10 +155,13 @@ static void a_thread_that_starves_is_lifted_until_it_does_not(void **state)
 	if (goes_idle(&background)) {
 		start(&busy, false);
 		until_policy(&background, SCHED_OTHER);
+		assert_int_equal(metric_get(M_LOADS_WAIT_PROCESSOR), 1);
 		end(&busy);
 		until_lowered(&background);
 	}
 	end(&background);
+	background_tick();
+	assert_int_equal(metric_get(M_LOADS_WAIT_PROCESSOR), 0);
 }
 
 static void a_thread_that_sleeps_stays_idle(void **state)

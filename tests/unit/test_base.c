@@ -9,12 +9,14 @@
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +33,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/map64.h"
+#include "base/metrics.h"
 #include "base/process.h"
 #include "base/search.h"
 #include "base/utf8.h"
@@ -511,11 +514,57 @@ static void log_fills_lines(void **state)
 	assert_int_equal(longest, full);
 }
 
+/* The room that a disk still has: the size that files may have. */
+static void leave_room(rlim_t size)
+{
+	struct rlimit limit = {.rlim_max = RLIM_INFINITY};
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = size;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A disk that fills up in the middle of a line, and has room again: every line is whole, and those that are not there
+ * are counted, in the log too. */
+static void log_of_a_full_disk_has_whole_lines(void **state)
+{
+	(void)state;
+	static const unsigned sizes[] = {300, 301, 350, 380, 399, 420};
+	signal(SIGXFSZ, SIG_IGN);
+	for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+		unsigned long told = 0;
+		unlink(log_path);
+		assert_int_equal(log_open(log_path, LOG_LEVEL_INFO, NULL), ERR_OK);
+		int64_t before = metric_get(M_LOG_LINES_LOST);
+		leave_room(sizes[i]);
+		for (int n = 0; n < 20; n++)
+			log_event(LOG_LEVEL_INFO, "filled", "%d", n);
+		leave_room(sizes[i] + 40); /* less than a line */
+		log_event(LOG_LEVEL_INFO, "filled", "20");
+		leave_room(RLIM_INFINITY);
+		for (int n = 21; n < 24; n++)
+			log_event(LOG_LEVEL_INFO, "filled", "%d", n);
+		json_t *lines = read_log(log_path);
+		unsigned long written = 0;
+		for (size_t at = 0; at < json_array_size(lines); at++) {
+			bool filled = strcmp(text_of(lines, at, "event"), "filled") == 0;
+			written += filled;
+			if (!filled)
+				told += strtoul(text_of(lines, at, "text"), NULL, 10);
+		}
+		assert_string_equal(text_of(lines, json_array_size(lines) - 1, "text"), "23");
+		assert_int_equal(written + told, 24);
+		assert_int_equal(metric_get(M_LOG_LINES_LOST) - before, told);
+		assert_true(told > 0);
+		json_decref(lines);
+	}
+	assert_int_equal(log_open(NULL, LOG_LEVEL_INFO, NULL), ERR_OK);
+}
+
 static void log_refuses_what_it_cannot_do(void **state)
 {
 	struct error e;
 	(void)state;
-	assert_int_equal(log_open("/nonexistent/folder/log", LOG_LEVEL_INFO, &e), ERR_IO);
+	assert_int_equal(log_open("/nonexistent/folder/log", LOG_LEVEL_INFO, &e), ERR_CONFIG);
 	assert_non_null(strstr(e.text, "/nonexistent/folder/log"));
 	assert_int_equal(log_check("/nonexistent/folder/log", &e), ERR_CONFIG);
 	assert_string_equal(e.text, "log_file: /nonexistent/folder/: No such file or directory");
@@ -1016,6 +1065,7 @@ int main(void)
 	        cmocka_unit_test(log_writes_fields),
 	        cmocka_unit_test(log_cuts_long_lines_to_valid_ones),
 	        cmocka_unit_test(log_fills_lines),
+	        cmocka_unit_test(log_of_a_full_disk_has_whole_lines),
 	        cmocka_unit_test(log_refuses_what_it_cannot_do),
 	        cmocka_unit_test(log_is_reopened_under_load),
 	        cmocka_unit_test(log_lines_that_wait_for_others),

@@ -394,11 +394,13 @@ def test_memcached_going_and_coming_is_logged_once_each():
         gone = wait_for(lambda: events(s, "memcached gone"), "the log to tell of it")
         assert gone[0]["level"] == "warning" and s.memcached[0].setting in gone[0]["text"]
         assert not events(s, "memcached back")
+        assert s.node.metrics()["symbolicated_memcached_servers_gone"] == 1
         s.memcached[0].start()
         back = wait_for(lambda: s.client.get("/__heartbeat__") and events(s, "memcached back"), "the log to tell of its return", pause=0.2)
         assert back[0]["level"] == "info" and s.memcached[0].setting in back[0]["text"]
         works(s)
         assert s.node.metrics()["symbolicated_memcached_breaker_open_total"] >= 1
+        assert s.node.metrics()["symbolicated_memcached_servers_gone"] == 0
         assert (len(events(s, "memcached gone")), len(events(s, "memcached back"))) == (1, 1)
 
 

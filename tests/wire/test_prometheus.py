@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import urllib.parse
 import urllib.request
 
@@ -70,7 +71,7 @@ class Prometheus(Asked):
         blackbox, mtail = self.others
         config = os.path.join(self.directory, "blackbox.yml")
         with open(config, "w", encoding="utf-8") as out:
-            out.write("modules: {http_2xx: {prober: http, timeout: 20s, http: {preferred_ip_protocol: ip4}}}\n")
+            out.write("modules: {http_2xx: {prober: http, timeout: 20s, http: {preferred_ip_protocol: ip4, tls_config: {insecure_skip_verify: true}}}}\n")
         blackbox.spawn(["prometheus-blackbox-exporter", f"--config.file={config}", f"--web.listen-address=127.0.0.1:{self.blackbox}"])
         log = os.path.join(self.stack.node.nginx.directory, "full.log")
         mtail.spawn([
@@ -95,6 +96,8 @@ class Prometheus(Asked):
             ("'http://symbols1.example.org/__heartbeat__', 'http://symbols2.example.org/__heartbeat__'", f"'http://{host}/__heartbeat__'"),
             # The exporter keeps half a second of the timeout for itself.
             ("job_name: symbolicated-heartbeat\n", "job_name: symbolicated-heartbeat\n    scrape_interval: 3s\n    scrape_timeout: 3s\n"),
+            ("    scrape_interval: 5m\n", "    scrape_interval: 3s\n    scrape_timeout: 3s\n"),
+            ("'https://symbols1.example.org/__lbheartbeat__', 'https://symbols2.example.org/__lbheartbeat__'", f"'https://127.0.0.1:{self.stack.node.nginx.tls_port}/__lbheartbeat__'"),
             ("127.0.0.1:9115", f"127.0.0.1:{self.blackbox}"),
             ("'symbols1.example.org:3903', 'symbols2.example.org:3903'", f"'127.0.0.1:{self.mtail}'"),
         ):
@@ -190,6 +193,66 @@ def test_a_dead_bucket_fires_and_ends(stack, prometheus):
 
 
 @pytest.mark.slow
+def test_a_source_that_has_nothing_fires(stack, prometheus):
+    """A wrong prefix: it took 74 minutes."""
+    stack.bucket.control("status:404")
+    asked = 0
+
+    def burning():
+        nonlocal asked
+        asked += 1
+        stack.client.frames([f"none{asked}", debug_id(f"none{asked}")], [0x1000])
+        return "SymbolicatedDownloadsMissing" in prometheus.firing()
+
+    wait_for(burning, "SymbolicatedDownloadsMissing", BOUND, 0.2)
+    stack.bucket.reset()
+    stack.symbols.add("there", SAMPLE)
+    assert stack.client.frames(["there", debug_id("there")], [0x1000])[0]["function"] == "main"
+
+
+@pytest.mark.slow
+def test_a_source_that_serves_junk_fires(stack, prometheus):
+    asked = 0
+
+    def burning():
+        nonlocal asked
+        asked += 1
+        name = f"junk{asked}"
+        stack.symbols.put(name, debug_id(name), b"<html>please log in</html>\n")
+        stack.client.frames([name, debug_id(name)], [0x1000])
+        return "SymbolicatedDownloadsCorrupt" in prometheus.firing()
+
+    wait_for(burning, "SymbolicatedDownloadsCorrupt", BOUND, 0.2)
+
+
+@pytest.mark.slow
+def test_a_dead_memcached_fires_for_as_long_as_it_is_dead(stack, prometheus):
+    """It ended after five minutes."""
+    stack.memcached[0].kill()
+    asked = 0
+
+    def ask():
+        nonlocal asked
+        asked += 1
+        stack.client.frames([f"gone{asked}", debug_id(f"gone{asked}")], [0x1000])
+        return "SymbolicatedMemcachedBreakerOpen" in prometheus.firing()
+
+    wait_for(ask, "SymbolicatedMemcachedBreakerOpen", BOUND, 0.1)
+    began = time.monotonic()
+    while time.monotonic() - began < 12:  # more than twice the window, in which the counter rose
+        assert ask()
+        time.sleep(0.5)
+    stack.memcached[0].start()
+    wait_for(lambda: not ask(), "its end", BOUND, 0.2)
+
+
+@pytest.mark.slow
+def test_a_certificate_is_seen(stack, prometheus):
+    wait_for(lambda: prometheus.query('probe_ssl_earliest_cert_expiry{job="symbolicated-certificates"} - time() > 20 * 86400'), "its end", BOUND)
+    assert "SymbolicatedCertificateEnds" not in prometheus.firing()
+
+
+@pytest.mark.slow
 def test_what_nginx_answers_itself_is_counted(stack, prometheus):
     assert stack.client.request("POST", "/symbolicate/v5", b"{" * (33 << 20)).status == 413
     wait_for(lambda: prometheus.query('symbolicated_nginx_own_replies_total{status="413"}'), "413 to be counted", BOUND)
@@ -209,12 +272,25 @@ def test_what_nginx_answers_itself_is_counted(stack, prometheus):
 def test_every_query_of_the_dashboard_gives_data(stack, prometheus):
     assert stack.client.frames(["app", debug_id("app")], [0x1000])[0]["function"] == "main"
     dashboard = json.loads(read(CONTRIB, "grafana", "symbolicated.json"))
-    queries = [t["expr"] for panel in dashboard["panels"] for t in panel["targets"]]
+    queries = [t["expr"] for panel in dashboard["panels"] for t in panel.get("targets", ())]
     assert len(queries) > 15
     for query in queries:
         text = query.replace("$__rate_interval", "30s").replace("$instance", ".*")
         assert "$" not in text, query
-        wait_for(lambda q=text: prometheus.query(q), f"data for {query}", BOUND)
+        # Nothing is above zero where nothing happens.
+        wait_for(lambda q=text.removesuffix(" > 0"): prometheus.query(q), f"data for {query}", BOUND)
+
+
+def test_the_dashboard_shows_every_family_or_says_why_not(stack):
+    panels = json.loads(read(CONTRIB, "grafana", "symbolicated.json"))["panels"]
+    assert all(panel.get("description") for panel in panels if panel["type"] != "row")
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    shown = {re.sub(r"_(bucket|sum|count)$", "", name) for panel in panels for t in panel.get("targets", ()) for name in re.findall(r"\b(?:symbolicated|process)_\w+", t["expr"])}
+    (notes,) = [panel["options"]["content"] for panel in panels if panel["type"] == "text"]
+    left_out = set(re.findall(r"`(\w+)`", notes))
+    families = set(re.findall(r"^# TYPE (\w+) ", stack.client.get("/__metrics__").text, re.M))
+    assert not shown & left_out
+    assert shown | left_out == families, (shown | left_out) ^ families
 
 
 class Responders(Asked):
