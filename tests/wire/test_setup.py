@@ -132,6 +132,58 @@ def test_the_program_says_the_version():
     assert subprocess.run([*DAEMON, "--version"], capture_output=True, text=True, check=True).stdout == f"symbolicated {version}\n"
 
 
+# Kubernetes
+
+
+def test_the_example_for_kubernetes_is_right():
+    """Schemas are looked at where kubernetes-validate is; what they do not know is looked at here."""
+    yaml = pytest.importorskip("yaml")
+    with open(os.path.join(ROOT, "contrib", "kubernetes", "symbolicated.yaml"), encoding="utf-8") as f:
+        found = {document["kind"]: document for document in yaml.safe_load_all(f)}
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    containers = {c["name"]: c for c in pod["containers"]}
+    with open(os.path.join(ROOT, "compose.yaml"), encoding="utf-8") as f:
+        images = {s["image"] for s in yaml.safe_load(f.read())["services"].values() if "build" in s}
+    assert {c["image"] for c in containers.values()} == images
+    labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"].items()
+    for selector in (found["Service"]["spec"]["selector"], *(found[kind]["spec"]["selector"]["matchLabels"] for kind in ("Deployment", "PodDisruptionBudget"))):
+        assert selector.items() <= labels
+    ports = {p["name"]: p["containerPort"] for p in containers["nginx"]["ports"]}
+    assert ports == {"http": 8080} and found["Service"]["spec"]["ports"][0]["targetPort"] == "http"
+    volumes = {v["name"] for v in pod["volumes"]}
+    for container in containers.values():
+        assert {m["name"] for m in container["volumeMounts"]} <= volumes and container["securityContext"]["readOnlyRootFilesystem"]
+        for mount in container["volumeMounts"]:
+            assert mount["name"] != "settings" or mount["subPath"] in found["ConfigMap"]["data"]
+    assert {"/tmp", "/var/tmp"} <= {m["mountPath"] for m in containers["responder"]["volumeMounts"]}
+    example = subprocess.run([*DAEMON, "--print-config-example"], check=True, capture_output=True, text=True).stdout
+    settings = dict(re.findall(r"^#(\w+) = ?(.*)$", example, re.M))
+    drain = containers["responder"]["lifecycle"]["preStop"]["exec"]["command"][-1]
+    assert settings["drain_file"] in drain
+    sleeps = int(re.search(r"sleep (\d+)", drain)[1])
+    probe = containers["nginx"]["readinessProbe"]
+    assert sleeps > probe["periodSeconds"] * probe["failureThreshold"]
+    assert pod["terminationGracePeriodSeconds"] > sleeps + int(settings["shutdown_timeout"].removesuffix("s"))
+
+
+def test_the_example_for_kubernetes_has_its_schema():
+    validate = pytest.importorskip("kubernetes_validate")
+    yaml = pytest.importorskip("yaml")
+    with open(os.path.join(ROOT, "contrib", "kubernetes", "symbolicated.yaml"), encoding="utf-8") as f:
+        for document in yaml.safe_load_all(f):
+            validate.validate(document, validate.latest_version(), strict=True)
+
+
+def test_the_settings_of_the_example_for_kubernetes_are_valid(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    with open(os.path.join(ROOT, "contrib", "kubernetes", "symbolicated.yaml"), encoding="utf-8") as f:
+        (data,) = [d["data"] for d in yaml.safe_load_all(f) if d["kind"] == "ConfigMap"]
+    (tmp_path / "symbolicated.conf").write_text(data["symbolicated.conf"])
+    subprocess.run([*DAEMON, "--config", tmp_path / "symbolicated.conf", "--check-config", "--listen", tmp_path / "socket"], check=True)
+    for name in ("allow.conf", "servers.conf"):
+        assert os.path.exists(os.path.join(ROOT, "nginx", "symbolicated.d", name))
+
+
 # README
 
 
@@ -184,6 +236,20 @@ def test_run_and_check_look_at_the_place_first():
         with open(os.path.join(ROOT, name), encoding="utf-8") as f:
             text = f.read()
         assert f'"$root/tests/tools/check_place.sh" {name}\n"$root/tests/tools/install_packages.sh" {name}\n' in text
+
+
+@pytest.mark.parametrize("command", ["./run --bogus", "./run once", "./run --symbols", "./check --bogus", "./check nosuch", "./check unit --seed"])
+def test_what_is_not_understood_is_refused_before_anything_is_installed(command):
+    done = subprocess.run(command.split(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "--help" in done.stderr and len(done.stderr.splitlines()) == 1, done
+
+
+def test_check_knows_its_parts():
+    with open(os.path.join(ROOT, "check"), encoding="utf-8") as f:
+        text = f.read()
+    with open(os.path.join(TOOLS, "check.py"), encoding="utf-8") as f:
+        parts = re.findall(r'^    "(\w+)": ', re.search(r"^PARTS = \{.*?^\}", f.read(), re.S | re.M).group(), re.M)
+    assert set(re.search(r"--seed=\* \| (.*)\) ;;", text)[1].split(" | ")) == {"all", *parts}
 
 
 @pytest.mark.parametrize("name, works", [("plain", True), ("a b \u00e4", True), ("a'b", False), ('a"b', False), ("a$b", False), ("a\nb", False)])
