@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # build.sh DIRECTORY [CONFIGURE-ARGUMENT...]: builds everything out of tree in DIRECTORY. Quiet unless it fails; what was printed is
-# in DIRECTORY/build.log. With BUILD_TESTS=1 the tests are built too, or only the programs that it names.
+# in DIRECTORY/build.log. With BUILD_TESTS=1 the tests are built too, or only the programs that it names. With BUILD_PROGRESS=1 it
+# says every five seconds how far it is.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1"
@@ -24,6 +25,11 @@ build() {
 	esac
 }
 
+if [ -n "${BUILD_PROGRESS:-}" ]; then
+	: >build.log
+	while sleep 5; do echo "$(grep -c '^  CC ' build.log) files compiled" >&2; done &
+	trap 'kill $! 2>/dev/null' EXIT
+fi
 if ! build "$@" >build.log 2>&1; then
 	tail -n 60 build.log >&2
 	echo "The build failed; all of it is in $PWD/build.log" >&2

@@ -335,6 +335,16 @@ def check_container():
     tell([sys.executable, os.path.join(ROOT, "tests", "tools", "try_container.py")])
 
 
+def check_packages():
+    """Each on a machine of its own, one after the other: they share what apt has fetched."""
+    if os.getuid() != 0 or not shutil.which("debootstrap"):
+        left_out["no packages tried: bare_root.py needs root and debootstrap"] += 1
+        current.part.add(skipped=1)
+        return
+    for release in ("12", "13"):
+        tell([os.path.join(ROOT, "tests", "tools", "bare_root.py"), "--boot", release, "tests/tools/try_package.py"])
+
+
 def check_valgrind():
     directory = built("check")
     if directory:
@@ -388,6 +398,7 @@ PARTS = {  # and the build that a part is about
     "hosts": (lambda: short_form("faults", "--hosts"), "check"),
     "valgrind": (check_valgrind, "check"),
     "container": (check_container, None),
+    "packages": (check_packages, None),
     "asan": (check_asan, "check-asan"),
     "tsan": (check_tsan, "check-tsan"),
     "distcheck": (check_distcheck, "check"),
@@ -399,7 +410,7 @@ QUICK = {
 }
 
 # While one of these parts goes on, which have times in which they wait, those do too; what they print is told in their own place.
-BESIDE = {"unit": ("container",), "faults": ("hosts", "valgrind"), "tsan": ("distcheck",)}
+BESIDE = {"unit": ("container",), "wire": ("packages",), "faults": ("hosts", "valgrind"), "tsan": ("distcheck",)}
 
 
 def check(parts):
