@@ -8,6 +8,8 @@
 
 #include "base/array.h"
 #include "base/search.h"
+#include "extract/dwarf_bytes.h"
+#include "extract/elf_file.h"
 
 /* Offsets in a range have 32 bits. */
 static const uint64_t CODE_MAX = 1ULL << 32;
@@ -54,6 +56,26 @@ static enum err sort_sections(struct code_map *m, struct error *e)
 	return total <= CODE_MAX ? ERR_OK : error_set(e, ERR_CORRUPT, "more than 4 GiB of code");
 }
 
+static void find_descriptors(struct code_map *m, Elf *elf)
+{
+	GElf_Shdr header;
+	Elf_Scn *s = m->machine == EM_PPC64 ? elf_find_section(elf, ".opd") : NULL;
+	if (!s || !gelf_getshdr(s, &header) || header.sh_type == SHT_NOBITS)
+		return;
+	m->opd = elf_section_bytes(elf, ".opd");
+	m->opd_start = header.sh_addr;
+}
+
+uint64_t code_map_entry(const struct code_map *m, uint64_t value)
+{
+	if (m->machine == EM_ARM)
+		return value & ~(uint64_t)1; /* it says that Thumb instructions follow */
+	if (m->opd.len < 8 || value < m->opd_start || value - m->opd_start > m->opd.len - 8)
+		return value;
+	struct reader r = reader_at(m->opd, value - m->opd_start);
+	return read_fixed(&r, 8, m->big);
+}
+
 enum err code_map_read(struct code_map *m, Elf *elf, struct error *e)
 {
 	GElf_Ehdr header;
@@ -62,6 +84,8 @@ enum err code_map_read(struct code_map *m, Elf *elf, struct error *e)
 	if (!gelf_getehdr(elf, &header))
 		return error_set(e, ERR_CORRUPT, "the ELF header cannot be read");
 	m->machine = header.e_machine;
+	m->big = elf_is_big(elf);
+	find_descriptors(m, elf);
 	enum err err = ERR_OK;
 	for (Elf_Scn *s = elf_nextscn(elf, NULL); s && !err; s = elf_nextscn(elf, s))
 		err = add_section(m, &cap, s, e);

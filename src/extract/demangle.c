@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <libiberty/demangle.h>
 #include <setjmp.h>
+#include <stdlib.h>
 
 /* A suffix is one of these words, perhaps followed by a number. */
 static const char *const suffixes[] = {".isra", ".part", ".constprop", ".cold", ".llvm", ".lto_priv"};
@@ -67,9 +68,61 @@ static bool starts_with(struct str s, const char *prefix)
 	return s.len > n && memcmp(s.data, prefix, n) == 0;
 }
 
+static bool is_of_d(struct str name)
+{
+	return starts_with(name, "_D") && (isdigit((unsigned char)name.data[2]) || str_equal(name, str_from("_Dmain")));
+}
+
 bool demangle_wanted(struct str name)
 {
-	return starts_with(name, "_Z") || starts_with(name, "_R") || starts_with(name, "__Z");
+	return starts_with(name, "_Z") || starts_with(name, "_R") || starts_with(name, "__Z") || is_of_d(name);
+}
+
+/* The library cannot be stopped while it demangles names of D, whose references (Q, and how far back in base 26) may
+ * each double what was before. So a name is demangled if even then it would be no longer than this. */
+enum { D_INPUT_MAX = 4096, D_EXPANDED_MAX = 8 << 20 };
+
+/* How far back the reference at `at` points; 0: none is there. */
+static size_t reference_distance(struct str name, size_t at)
+{
+	size_t distance = 0, i = at + 1;
+	while (i < name.len && isupper((unsigned char)name.data[i]) && distance < D_INPUT_MAX)
+		distance = 26 * distance + (size_t)(name.data[i++] - 'A');
+	if (name.data[at] != 'Q' || i >= name.len || !islower((unsigned char)name.data[i]))
+		return 0;
+	distance = 26 * distance + (size_t)(name.data[i] - 'a');
+	return distance <= at ? distance : 0;
+}
+
+static size_t word_length(struct str name, size_t at)
+{
+	size_t len = 0;
+	while (at < name.len && isdigit((unsigned char)name.data[at]) && len < name.len)
+		len = 10 * len + (size_t)(name.data[at++] - '0');
+	return len < name.len ? len : name.len;
+}
+
+static bool d_is_short(struct str name)
+{
+	uint32_t expanded[D_INPUT_MAX + 1] = {0}; /* the length of what is before each byte */
+	for (size_t i = 0; i < name.len; i++) {
+		size_t distance = reference_distance(name, i), word = word_length(name, i - distance);
+		expanded[i + 1] = expanded[i] + 1;
+		if (distance > 0)
+			expanded[i + 1] += word > 0 ? (uint32_t)word : expanded[i] - expanded[i - distance];
+		if (expanded[i + 1] > D_EXPANDED_MAX)
+			return false;
+	}
+	return true;
+}
+
+static bool demangle_d(struct buffer *out, const char *mangled)
+{
+	char *text = dlang_demangle(mangled, 0);
+	size_t len = text ? strlen(text) : 0;
+	bool ok = len > 0 && len <= DEMANGLE_OUTPUT_MAX && buffer_append(out, text, len);
+	free(text);
+	return ok;
 }
 
 static bool demangle_either(struct output *o, const char *mangled)
@@ -93,7 +146,8 @@ bool demangle(struct buffer *out, struct str mangled)
 	text[mangled.len] = 0;
 	size_t before = out->len;
 	struct output o = {.out = out, .max = before + DEMANGLE_OUTPUT_MAX};
-	bool ok = demangle_either(&o, text);
+	bool ok = !is_of_d(mangled) ? demangle_either(&o, text)
+	                            : mangled.len <= D_INPUT_MAX && d_is_short(mangled) && demangle_d(out, text);
 	if (!ok)
 		out->len = before;
 	return ok;

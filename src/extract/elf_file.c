@@ -53,6 +53,17 @@ static bool is_elf(Elf *elf)
 	return elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header);
 }
 
+/* Section headers are the last thing in a file that linkers write. */
+static bool is_cut(const struct elf_file *f)
+{
+	GElf_Ehdr header;
+	struct stat st;
+	if (!gelf_getehdr(f->elf, &header) || header.e_shoff == 0 || fstat(f->fd, &st) != 0)
+		return false;
+	uint64_t size = (uint64_t)st.st_size, count = header.e_shnum > 0 ? header.e_shnum : 1;
+	return header.e_shoff > size || count * header.e_shentsize > size - header.e_shoff;
+}
+
 enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e)
 {
 	elf_version(EV_CURRENT);
@@ -60,10 +71,12 @@ enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e
 	if (f->fd < 0)
 		return ERR_IO;
 	f->elf = elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
-	if (is_elf(f->elf))
+	bool elf = is_elf(f->elf);
+	if (elf && !is_cut(f))
 		return ERR_OK;
 	elf_file_close(f);
-	return error_set(e, ERR_CORRUPT, "%s: not an ELF file", path);
+	return error_set(e, ERR_CORRUPT, "%s: %s", path,
+	        elf ? "cut off: the file ends before its section headers" : "not an ELF file");
 }
 
 enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)

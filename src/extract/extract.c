@@ -200,7 +200,7 @@ static enum err add_go_functions(struct extraction *x)
 	return !err || err == ERR_MISSING ? ERR_OK : error_set(x->error, err, "%s", e.text);
 }
 
-/* The functions of one symbol table that nothing before has described. */
+/* The functions of one symbol table that nothing before has described; section NULL: stubs. */
 static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 {
 	struct intern strings = {0};
@@ -208,7 +208,9 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 	struct result *r = result_new();
 	names_init(&names, &strings);
 	struct symbols_wanted wanted = {&x->coverage, &x->join.lines, &names, x->pads, &x->others};
-	enum err err = r ? symbols_read(elf, section, &wanted, r, x->error) : no_memory(x->error);
+	enum err err = !r        ? no_memory(x->error)
+	               : section ? symbols_read(elf, section, &wanted, r, x->error)
+	                         : symbols_read_stubs(elf, &wanted, r, x->error);
 	if (!err)
 		err = join_emit(&x->join, r, x->error);
 	result_free(r);
@@ -223,7 +225,7 @@ static enum err add_symbol_tables(struct extraction *x)
 	line_table_sort(&x->join.lines);
 	for (size_t i = 0; i < x->symbols.count && !err; i++)
 		err = add_symbols(x, x->symbols.tables[i].elf, x->symbols.tables[i].section);
-	return err;
+	return err ? err : add_symbols(x, x->file.elf, NULL);
 }
 
 static const char *debug_dir(const struct extraction *x)

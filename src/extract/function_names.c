@@ -72,6 +72,16 @@ struct str names_of_symbol(struct names *n, struct str symbol)
 	return name.len > 0 ? name : intern_add(n->strings, shown(n, symbol));
 }
 
+struct str names_of_stub(struct names *n, struct str symbol)
+{
+	struct str name = names_of_symbol(n, symbol);
+	buffer_reset(&n->text);
+	buffer_append_str(&n->text, name);
+	buffer_append_str(&n->text, str_from("@plt"));
+	bool ok = name.data && !n->text.failed;
+	return ok ? intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len}) : (struct str){0};
+}
+
 /* Attributes that follow one of a form that libdw does not know: libdw does not find these. */
 static bool find_past_unknown(struct names *n, Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a)
 {
@@ -213,13 +223,13 @@ static enum err scope_names(struct names *n, struct scopes *s, ptrdiff_t innermo
 }
 
 /* The outermost first. */
-static void append_scopes(struct buffer *out, const struct str *names, size_t count)
+static void append_scopes(struct buffer *out, const struct str *names, size_t count, const char *between)
 {
 	while (count > 0) {
 		struct str name = names[--count];
 		if (name.len > 0 && out->len + name.len <= NAME_LENGTH_MAX) {
 			buffer_append_str(out, name);
-			buffer_append(out, "::", 2);
+			buffer_append_str(out, str_from(between));
 		}
 	}
 }
@@ -236,7 +246,7 @@ enum err names_append_scopes(struct names *n, struct buffer *out, Dwarf_Die *die
 	if (!err)
 		err = scope_names(n, s, scopes_around(s, die->addr), around, &count, e);
 	if (!err)
-		append_scopes(out, around, count);
+		append_scopes(out, around, count, dwarf_srclang(&root) == DW_LANG_D ? "." : "::");
 	return err;
 }
 
@@ -249,21 +259,22 @@ static bool is_external(struct names *n, const Dwarf_Die *die)
 
 /* The name of a function without a linkage name: with its scopes, and in C++ its parameters. */
 static enum err append_qualified(
-        struct names *n, struct buffer *out, Dwarf_Die *declared, struct str plain, struct error *e)
+        struct names *n, struct buffer *out, Dwarf_Die *declared, struct str plain, bool linkage, struct error *e)
 {
 	enum err err = names_append_scopes(n, out, declared, e);
 	if (err)
 		return err;
 	buffer_append_str(out, plain);
 	/* What other files may call and has no linkage name is named as in C. */
-	if (is_in_cplusplus(declared) && !is_external(n, declared)) {
+	if (is_in_cplusplus(declared) && (linkage || !is_external(n, declared))) {
 		type_names_arguments(n, out, declared);
 		type_names_parameters(n, out, declared);
 	}
 	return out->failed || n->no_memory ? no_memory(e) : ERR_OK;
 }
 
-static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain, struct str *name, struct error *e)
+static enum err qualified(
+        struct names *n, Dwarf_Die *declared, struct str plain, bool linkage, struct str *name, struct error *e)
 {
 	struct buffer text;
 	if (plain.len > NAME_LENGTH_MAX)
@@ -272,7 +283,7 @@ static enum err qualified(struct names *n, Dwarf_Die *declared, struct str plain
 	if (plain.len == 0)
 		return ERR_OK;
 	buffer_init(&text, 4 * DEMANGLE_OUTPUT_MAX);
-	enum err err = append_qualified(n, &text, declared, plain, e);
+	enum err err = append_qualified(n, &text, declared, plain, linkage, e);
 	if (!err)
 		*name = intern_add(n->strings, (struct str){(const char *)text.data, text.len});
 	buffer_release(&text);
@@ -317,8 +328,9 @@ static enum err resolve(struct names *n, const Dwarf_Die *first, struct str *nam
 		return name->data ? ERR_OK : no_memory(e);
 	}
 	Dwarf_Die root;
-	*incomplete = dwarf_diecu(&die, &root, NULL, NULL) && !is_plain_language(dwarf_srclang(&root));
-	return qualified(n, &die, plain, name, e);
+	*incomplete = dwarf_diecu(&die, &root, NULL, NULL) &&
+	              (plain.len > 0 && plain.data[0] == '_' ? true : !is_plain_language(dwarf_srclang(&root)));
+	return qualified(n, &die, plain, linkage.len > 0, name, e);
 }
 
 enum err names_get(struct names *n, const Dwarf_Die *die, struct str *name, struct error *e)
@@ -337,24 +349,37 @@ bool names_incomplete(const struct names *n, const Dwarf_Die *die)
 	return map64_get(&n->incomplete, (uintptr_t)die->addr) > 0;
 }
 
+/* The public name of a library's own function: openat of __libc_openat64. */
+static bool is_public_name(struct str name, struct str symbol)
+{
+	enum { LENGTH_MIN = 3 };
+	return name.data[0] == '_' && symbol.data[0] != '_' && symbol.len >= LENGTH_MIN &&
+	       memmem(name.data, name.len, symbol.data, symbol.len);
+}
+
+static bool is_complete_name(struct str name, struct str symbol, struct str demangled)
+{
+	if (demangled.len > 0)
+		return str_equal(own_name(demangled), own_name(name));
+	return is_public_name(name, symbol);
+}
+
 /* Where functions with equal code were folded, symbols of several begin. */
 enum err names_complete(struct names *n, uint64_t address, struct str *name, struct error *e)
 {
-	struct str own = own_name(*name);
 	const char *symbol = NULL;
 	enum err err = ERR_OK;
-	for (size_t i = 0; n->symbols && own.len > 0 && i < SYMBOLS_MAX && !err; i++) {
-		struct str found;
+	for (size_t i = 0; n->symbols && name->len > 0 && i < SYMBOLS_MAX && !err; i++) {
+		struct str found = {"", 0}, linkage;
 		err = n->symbols->at(n->symbols->arg, address, i, &symbol, e);
 		if (err || !symbol)
 			break;
-		if (!demangle_wanted(str_from(symbol)))
-			continue;
-		if (!demangled(n, str_from(symbol), &found))
+		linkage = str_from(symbol);
+		if (demangle_wanted(linkage) && !demangled(n, linkage, &found))
 			return no_memory(e);
-		if (found.len > 0 && str_equal(own_name(found), own)) {
-			*name = found;
-			break;
+		if (is_complete_name(*name, linkage, found)) {
+			*name = found.len > 0 ? found : intern_add(n->strings, linkage);
+			return name->data ? ERR_OK : no_memory(e);
 		}
 	}
 	return err;

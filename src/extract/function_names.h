@@ -49,6 +49,8 @@ bool names_incomplete(const struct names *n, const Dwarf_Die *die);
 enum err names_complete(struct names *n, uint64_t address, struct str *name, struct error *e);
 /* The name of a symbol, which must stay where it is. data is NULL if out of memory. */
 struct str names_of_symbol(struct names *n, struct str symbol);
+/* Of the stub that calls it. */
+struct str names_of_stub(struct names *n, struct str symbol);
 
 /* For type_names.c: attributes, also those that libdw does not find, and an empty text if there is none. */
 bool names_attribute(struct names *n, const Dwarf_Die *die, unsigned attribute, Dwarf_Attribute *a);

@@ -147,10 +147,12 @@ static uint32_t node_of(struct collector *c, const struct die *die)
 	struct code_die d = read_die(c->u, die);
 	size_t before = c->f->piece_count;
 	add_pieces(c, &d, die->at, is_function);
-	if (c->f->piece_count == before)
+	/* Strict DWARF 2 says of some calls only where those are that were inlined into them. */
+	bool untold = !is_function && c->u->version == 2 && die->abbrev->children;
+	if (c->f->piece_count == before && !untold)
 		return is_function ? NO_NODE : outer;
 	add_node(c, &d, die->at, is_function ? NO_NODE : outer);
-	if (!c->no_memory)
+	if (!c->no_memory && c->f->piece_count > before)
 		c->f->nodes[c->f->node_count - 1].entry = c->f->pieces[before].start;
 	return (uint32_t)c->f->node_count - 1;
 }

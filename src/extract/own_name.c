@@ -70,6 +70,9 @@ static size_t last_part(struct str s)
 			i++;
 			part = char_at(s, i) == '<' ? part : i;
 			ended = false;
+		} else if (depth == 0 && c == '.') { /* D */
+			part = i;
+			ended = false;
 		} else if (depth == 0 && c == ' ' && !ended) {
 			part = i;
 		}

@@ -3,6 +3,7 @@
 
 #include "extract/symbols.h"
 
+#include <ctype.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,15 @@
 #include "base/search.h"
 #include "extract/dwarf_bytes.h"
 #include "extract/elf_file.h"
+#include "extract/plt.h"
 #include "extract/records.h"
 
 enum { TOGETHER_MAX = 16 }; /* symbols that begin at an address, each longer than the one before */
 
-/* What a symbol without a size says; of several at an address in this order. */
+/* What a symbol without a size, or of data, says; of several at an address in this order. */
 enum label {
 	LABEL_NONE,     /* it has a size */
-	LABEL_DATA,     /* no code */
+	LABEL_DATA,     /* no code, or code that its compiler calls an object */
 	LABEL_FUNCTION, /* a function begins */
 	LABEL_CODE,     /* one begins, as far as a label without a type can tell */
 	LABEL_PLACE,    /* a place in a function, data, or the beginning of a function that only its file knows */
@@ -59,10 +61,9 @@ static bool may_be_in_code(const GElf_Sym *sym)
 	return (is_function(sym) || type == STT_NOTYPE || type == STT_OBJECT) && sym->st_shndx != SHN_UNDEF;
 }
 
-/* Where a symbol's code begins: 32-bit Arm sets bit 0 for Thumb instructions. */
 static uint64_t code_address(const struct symbols *s, const GElf_Sym *sym)
 {
-	return s->code->machine == EM_ARM && is_function(sym) ? sym->st_value & ~(GElf_Addr)1 : sym->st_value;
+	return is_function(sym) ? code_map_entry(s->code, sym->st_value) : sym->st_value;
 }
 
 /* Linkers make labels such as etext behind a section's end. */
@@ -72,8 +73,15 @@ static bool in_own_section(Elf *elf, const GElf_Sym *sym)
 	return gelf_getshdr(elf_getscn(elf, sym->st_shndx), &header) && sym->st_value - header.sh_addr < header.sh_size;
 }
 
+/* What linkers make for 64-bit PowerPC to call functions of other files, or far away. */
+static bool is_stub(const struct symbols *s, const char *name)
+{
+	return s->code->machine == EM_PPC64 && isxdigit((unsigned char)*name) &&
+	       (strstr(name, ".plt_call.") || strstr(name, ".plt_branch.") || strstr(name, ".long_branch."));
+}
+
 /* Assembler often gives functions no size, and no type either. */
-static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sym)
+static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sym, const char *name)
 {
 	if (GELF_ST_TYPE(sym->st_info) == STT_OBJECT)
 		return LABEL_DATA;
@@ -83,7 +91,7 @@ static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sy
 		return LABEL_FUNCTION;
 	if (GELF_ST_BIND(sym->st_info) != STB_LOCAL)
 		return s->whole && in_own_section(elf, sym) ? LABEL_CODE : LABEL_END;
-	return LABEL_PLACE;
+	return is_stub(s, name) ? LABEL_FUNCTION : LABEL_PLACE;
 }
 
 /* Of the marks of Arm and RISC-V $a, $t and $x say which instructions follow, and $d that there are none. .L is what
@@ -104,7 +112,7 @@ static enum err add_symbol(struct symbols *s, Elf *elf, const GElf_Sym *sym, con
 		return ERR_OK;
 	uint64_t room = section->end - start;
 	struct symbol symbol = {start, start + (sym->st_size < room ? sym->st_size : room), name,
-	        GELF_ST_BIND(sym->st_info), label_of(s, elf, sym)};
+	        GELF_ST_BIND(sym->st_info), label_of(s, elf, sym, name)};
 	bool ok = symbol.label == LABEL_NONE
 	                  ? array_append(&s->items, &s->cap, &s->count, &symbol, sizeof symbol)
 	                  : array_append(&s->bare, &s->bare_cap, &s->bare_count, &symbol, sizeof symbol);
@@ -133,8 +141,9 @@ static unsigned underscores(const char *name)
 	return (unsigned)strspn(name, "_");
 }
 
-/* Of several names for the same code the most public comes first: global, weak, local; then the one with the fewest
- * underscores. */
+/* Of several names for the same code the most public comes first: not local; with the fewest underscores, as openat
+ * before
+ * __libc_openat64; global before weak. */
 static int compare_symbols(const void *a, const void *b)
 {
 	static const int rank[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
@@ -144,10 +153,12 @@ static int compare_symbols(const void *a, const void *b)
 		return x->start < y->start ? -1 : 1;
 	if (x->label != y->label)
 		return x->label < y->label ? -1 : 1;
-	if (r != q)
+	if ((r == 2) != (q == 2))
 		return r < q ? -1 : 1;
 	if (underscores(x->name) != underscores(y->name))
 		return underscores(x->name) < underscores(y->name) ? -1 : 1;
+	if (r != q)
+		return r < q ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
@@ -294,6 +305,16 @@ static enum err add_bare_symbols(struct symbols *s)
 	return err;
 }
 
+/* Some compilers, as GHC, call code an object. */
+static enum err add_objects(struct symbols *s)
+{
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < s->bare_count && !err; i++)
+		if (s->bare[i].label == LABEL_DATA && s->bare[i].end > s->bare[i].start)
+			err = add_stretch(s, s->bare[i].start, s->bare[i].end, s->bare[i].name);
+	return err;
+}
+
 /* Where functions begin by the table for unwinding: symbols of a stripped file lack those that are its own. */
 static enum err add_unwound(struct symbols *s, Elf *elf)
 {
@@ -334,9 +355,28 @@ enum err symbols_read(
 		err = sweep_symbols(&s);
 	if (!err)
 		err = add_bare_symbols(&s);
+	if (!err)
+		err = add_objects(&s);
 	records_release(&s.records);
 	free(s.items);
 	free(s.bare);
+	return err;
+}
+
+enum err symbols_read_stubs(Elf *elf, const struct symbols_wanted *w, struct result *out, struct error *e)
+{
+	struct symbols s = {.code = w->coverage->code, .wanted = w, .e = e};
+	struct plt_stub *stubs;
+	size_t count;
+	s.records = (struct records){
+	        .code = s.code, .lines = w->lines, .names = w->names, .strings = w->names->strings, .out = out};
+	enum err err = plt_read(elf, s.code, &stubs, &count, e);
+	for (size_t i = 0; i < count && !err; i++) {
+		struct str name = names_of_stub(w->names, str_from(stubs[i].symbol));
+		err = name.data ? add_stretch(&s, stubs[i].start, stubs[i].end, name.data) : no_memory(e);
+	}
+	records_release(&s.records);
+	free(stubs);
 	return err;
 }
 

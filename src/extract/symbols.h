@@ -19,9 +19,13 @@ struct symbols_wanted {
 
 /* Adds a range, and return pads if wanted, for code that is free in the coverage and in a function of the table named
  * section. Of functions that overlap the one that begins later counts; those without a size get what the others left,
- * up to the next function. A global label without type and size is one, if the table has local symbols too. */
+ * up to the next function. A global label without type and size is one, if the table has local symbols too. Objects
+ * with a size get what is left then. */
 enum err symbols_read(
         Elf *elf, const char *section, const struct symbols_wanted *w, struct result *out, struct error *e);
+
+/* The same for stubs that call functions of other files: "printf@plt". */
+enum err symbols_read_stubs(Elf *elf, const struct symbols_wanted *w, struct result *out, struct error *e);
 
 /* Names for code that debug data describe without one. */
 struct symbol_names {

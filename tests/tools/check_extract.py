@@ -348,6 +348,7 @@ def check_compiled(tool, sources, folder):
     check_details(tool, folder)
     check_identity(tool, folder)
     check_sizeless(tool, folder)
+    check_producers(tool, folder)
     check_thumb(tool, folder)
     check_clones(tool, folder)
     check_damaged_units(tool, os.path.join(folder, "gcc-5"), folder)
@@ -1174,7 +1175,7 @@ def check_sizeless(tool, folder):
         check_named(tool, program, names)
     program = assembled(folder, "labels", LABELS, "x86_64-linux-gnu", "-Wl,--defsym=_etext=last+4,--section-start=.text=0x2000,--section-start=.fini=0x2034")
     if program:
-        names = ["sized"] * 4 + [None] * 2 + ["code"] * 6 + [None] * 2 + ["table"] * 2 + [None] * 8 + ["last"] * 2
+        names = ["sized"] * 4 + [None] * 2 + ["code"] * 6 + [None] * 2 + ["table"] * 2 + ["object"] * 4 + ["data"] * 2 + [None] * 2 + ["last"] * 2
         check_named(tool, program, names)
         check(program, "_etext" not in [r["func"] for _, r in extract(tool, program).ranges], "what is behind .text")
     for target in "aarch64-linux-gnu", "armv7-linux-gnueabihf":
@@ -1192,6 +1193,153 @@ def check_sizeless(tool, folder):
     program = assembled(folder, "stripped", STRIPPED, "x86_64-linux-gnu", "-Wl,--strip-all", "-Wl,--eh-frame-hdr")
     if program:
         check_named(tool, program, ["exported"] * 2 + [None] * 6 + ["after"] * 2 + [None] * 2)
+
+
+# ---- what single compilers, linkers and libraries do ----
+
+D_NAMES = {"_D4shop4Till5totalMFiZi": "shop.Till.total(int)", "_D4shop4Till5totalMFiZ5innerMFNaNbNiNfiZi": "shop.Till.total(int).inner(int)",
+           "_D4shop3Box6__ctorMFNciZSQxQu": "shop.Box.this(int)", "_Dmain": "D main", "_D4shop": "_D4shop", "_D1x": "_D1x"}
+D_SOURCE = """module shop;
+class Till {
+    int sum;
+    int total(int x) { int inner(int y) { return y * sum + x; } sum += x; return inner(x) + inner(sum); }
+    int get(T)(T x) { return cast(int) x + sum; }
+}
+int twice(int x) { return x * 2; }
+int apply(int delegate(int) f) { return f(4); }
+int main(string[] args) { auto t = new Till; int n = cast(int) args.length; return t.total(n) + t.get(3.5) + twice(n) + apply((int x) => x + n); }
+"""
+CHAIN = """extern int probe(int);
+#define WITHIN static inline __attribute__((always_inline))
+WITHIN int inner(int x) { return probe(x) * 3 + probe(x + 1); }
+WITHIN int middle(int x) { if (__builtin_expect(x > 100, 0)) return 7; return inner(x); }
+int outer(int x) { int r = 0; if (x & 1) r = middle(x); return r + 4; }
+__attribute__((noipa)) int probe(int x) { volatile int y = x; return y; }
+int main(int n, char **v) { (void)v; return outer(n); }
+"""
+CALLS = """#include <stdio.h>
+#include <stdlib.h>
+int main(int n, char **v) { return printf("%d\\n", atoi(v[0])) + puts(v[n - 1]); }
+"""
+ALIASES = """int __own_opened64(int x) { volatile int y = x; return y; }
+extern __typeof(__own_opened64) opened64 __attribute__((weak, alias("__own_opened64")));
+extern __typeof(__own_opened64) opened __attribute__((weak, alias("__own_opened64")));
+extern __typeof(__own_opened64) other __attribute__((alias("__own_opened64")));
+static int _kept(int x) { return __own_opened64(x) + 1; }
+int main(int n, char **v) { (void)v; return _kept(n); }
+"""
+# As linkers for 64-bit PowerPC write it: symbols of functions are of descriptors.
+DESCRIPTORS = """.text
+.Lrun: .skip 8,0x90
+.Lwalk: .skip 8,0x90
+"0000001b.plt_call.printf": .skip 8,0x90
+.section .opd,"aw",@progbits
+.globl run, walk
+.type run,@function
+run: .quad .Lrun,0,0
+.size run,8
+.type walk,@function
+walk: .quad .Lwalk,0,0
+.size walk,8
+"""
+EM_PPC64 = 21
+
+
+def compiled(folder, name, text, *command):
+    source, program = os.path.join(folder, name), os.path.join(folder, name.replace(".", "-"))
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(text)
+    subprocess.run([*command, source, "-o", program], check=True, timeout=SECONDS)
+    return program, source
+
+
+def check_producers(tool, folder):
+    check_d(tool, folder)
+    check_chain(tool, folder)
+    check_stubs(tool, folder)
+    check_descriptors(tool, folder)
+    check_public_names(tool, folder)
+    check_cut(tool, folder)
+
+
+def check_d(tool, folder):
+    """Names of D are demangled as binutils does; gdc's functions within others have a symbol alone."""
+    text = ".text\n" + "".join(f".globl {n}\n.type {n},@function\n{n}: ret\n.size {n},.-{n}\n" for n in D_NAMES)
+    program, _ = compiled(folder, "names-of-d.s", text, "gcc", "-shared", "-nostdlib")
+    names = [r["func"] for _, r in extract(tool, program).ranges]
+    check("D", names == list(D_NAMES.values()), names)
+    if not shutil.which("gdc"):
+        print("check_extract: left out gdc")
+        return
+    for options in ["-O0"], ["-O2"]:
+        program, source = compiled(folder, "shop.d", D_SOURCE, "gdc", "-g", *options)
+        records = extract(tool, program)
+        nm = subprocess.run(["nm", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        own = [line.split() for line in nm.splitlines() if " _D4shop" in line and line.split()[1] in "tTW"]
+        want = subprocess.run(["c++filt", "-s", "dlang", *(f[2] for f in own)], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        got = [records.frames(int(f[0], 16))[-1][:2] for f in own]
+        check("gdc", len(own) >= 4 and got == [(name, source) for name in want], options, got, want)
+
+
+def check_chain(tool, folder):
+    """Strict DWARF 2 does not tell the code of a call of which only a call inlined into it is left."""
+    program, source = compiled(folder, "chain.c", CHAIN, "gcc", "-O2", "-gdwarf-2", "-gstrict-dwarf")
+    records = extract(tool, program)
+    address = next(va for va, r in records.ranges if r["func"] == "inner")
+    got = records.frames(address)
+    check("chain", [f[0] for f in got] == ["inner", "middle", "outer"] and got[0][1:] == (source, 3), got)
+    if shutil.which("llvm-symbolizer"):
+        check("chain", [f[0] for f in llvm_symbolizer(program, [address])[address]] == [f[0] for f in got], got)
+
+
+def check_stubs(tool, folder):
+    """Those that call functions of other libraries, as objdump names them."""
+    for options in [], ["-fcf-protection=full", "-Wl,-z,ibtplt"], ["-no-pie"], ["-Wl,-z,now"]:
+        program, _ = compiled(folder, "calls.c", CALLS, "gcc", "-O1", *options)
+        lines = subprocess.run(["objdump", "-d", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        want = {int(a, 16): n for a, n in re.findall(r"^([0-9a-f]+) <(.*@plt)>:$", lines, re.M)}
+        records = extract(tool, program)
+        got = {va: r["func"] for va, r in records.ranges if r["func"].endswith("@plt")}
+        check("stubs", got == want and {"printf@plt", "puts@plt"} <= set(got.values()), options, got, want)
+        check("stubs", records.overlap() is None, records.overlap())
+    program = assembled(folder, "stubs-aarch64", ".text\n.globl code\n.type code,%function\ncode: bl first\nbl _ZN2ns6secondEi\nret\n.size code,.-code\n",
+                        "aarch64-linux-gnu")
+    if program:
+        got = [r["func"] for _, r in extract(tool, program).ranges]
+        check("stubs", got == ["code", "first@plt", "ns::second(int)@plt"], got)
+
+
+def check_descriptors(tool, folder):
+    program, _ = compiled(folder, "descriptors.s", DESCRIPTORS, "gcc", "-shared", "-nostdlib")
+    with open(program, "r+b") as file:
+        file.seek(18)
+        file.write(struct.pack("<H", EM_PPC64))
+    got = [(va - code_start(program), r["len"], r["func"]) for va, r in extract(tool, program).ranges]
+    check("descriptors", sorted(got) == [(0, 8, "run"), (8, 8, "walk"), (16, 8, "0000001b.plt_call.printf")], got)
+    if shutil.which("powerpc64-linux-gnu-gcc"):
+        for options in [], ["-g"], ["-no-pie"]:
+            program, _ = compiled(folder, "chain.c", CHAIN, "powerpc64-linux-gnu-gcc", "-O1", *options)
+            names = {r["func"] for _, r in extract(tool, program).ranges}
+            check("powerpc64", {"main", "outer", "probe"} <= names, options, names)
+
+
+def check_public_names(tool, folder):
+    """Of a library's function the name that programs know is shown."""
+    for options in [], ["-g"]:
+        program, _ = compiled(folder, "aliases.c", ALIASES, "gcc", "-O0", *options)
+        names = {r["func"] for _, r in extract(tool, program).ranges}
+        public = {"opened"} if options else {"opened", "other"} & names
+        check("public", len(public) == 1 and public <= names and "__own_opened64" not in names and "_kept" in names, options, names)
+
+
+def check_cut(tool, folder):
+    """A file whose end is missing is called cut off."""
+    program, _ = compiled(folder, "calls.c", CALLS, "gcc", "-g")
+    size = os.path.getsize(program)
+    for left in size - 1, size - 2000, size // 2, 64:
+        os.truncate(program, left)
+        done = subprocess.run([tool, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+        check("cut", done.returncode == 1 and done.stderr == f"{program}: cut off: the file ends before its section headers\n", left, done.stderr)
 
 
 # As GNU's assembler describes functions: bit 0 of the first one's address is set, as in its symbol.
@@ -1558,8 +1706,11 @@ ABBREVS = {  # name: (code, tag, children, ((attribute, form), ...))
     "ranged": (5, 0x1d, 1, ((0x31, 0x13), (0x55, 0x17))),
     "copy": (6, 0x2e, 0, ((0x47, 0x13), (0x11, 0x01), (0x12, 0x07))),
     "namespace": (8, 0x39, 1, ((0x03, 0x08),)),
+    "linked": (9, 0x2e, 1, ((0x03, 0x08), (0x6e, 0x08), (0x3f, 0x0c), (0x11, 0x01), (0x12, 0x07))),
+    "parameter": (10, 0x05, 0, ((0x49, 0x13),)),
+    "type": (11, 0x24, 0, ((0x03, 0x08),)),
 }
-FORMS = {0x01: ".quad", 0x07: ".quad", 0x08: ".asciz", 0x0b: ".byte", 0x13: ".long", 0x17: ".long"}
+FORMS = {0x01: ".quad", 0x07: ".quad", 0x08: ".asciz", 0x0b: ".byte", 0x0c: ".byte", 0x13: ".long", 0x17: ".long"}
 CPLUSPLUS, C99 = 4, 12
 
 
@@ -1602,6 +1753,7 @@ def check_made(tool, folder):
     check_same_function(tool, folder)
     check_discarded(tool, folder)
     check_scopes(tool, folder)
+    check_unreadable_names(tool, folder)
     check_extremes(tool, folder)
     check_forms(tool, folder)
     check_go_tables(tool, folder)
@@ -1728,6 +1880,16 @@ def check_scopes(tool, folder):
     path = assemble(folder, "scopes", [unit])
     got = names_at(extract(tool, path), code_start(path), 0, 16, 32, 48, 64)
     check("scopes", got == [["out::in::f"], ["out::g"], ["h"], ["nested"], ["h"]], got)
+
+
+def check_unreadable_names(tool, folder):
+    """A linkage name that the demangler cannot read, such as one with constraints of C++20, gives way to what the entries tell."""
+    unit = [entry("unit", '"a.cc"', CPLUSPLUS), entry("type", '"long unsigned int"', label="size"), entry("namespace", '"geo"'),
+            entry("linked", '"twice<long unsigned int>"', '"_ZN3geo5twiceITkNS_3NumEmEEiT_"', 1, "code", 16), entry("parameter", "size - unit0"), END,
+            entry("linked", '"half"', '"_ZN3geo4halfEi"', 1, "code+16", 16), END, END, END]
+    path = assemble(folder, "unreadable", [unit])
+    got = names_at(extract(tool, path), code_start(path), 0, 16)
+    check("unreadable", got == [["geo::twice<long unsigned int>(unsigned long)"], ["geo::half(int)"]], got)
 
 
 def check_extremes(tool, folder):

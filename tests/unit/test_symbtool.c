@@ -140,6 +140,10 @@ static void mangled_names(void **state)
 	check_demangled("_ZN12_GLOBAL__N_11fEv", "(anonymous namespace)::f()");
 	check_demangled("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt");
 	check_demangled("_RNvC6_123foo3bar", "123foo::bar");
+	check_demangled("_D4shop4Till5totalMFiZi", "shop.Till.total(int)");
+	check_demangled("_D4shop3Box6__ctorMFNciZSQxQu", "shop.Box.this(int)");
+	check_demangled("_Dmain", "D main");
+	check_demangled("_D4shop", NULL);
 	check_demangled("main", NULL);
 	check_demangled("_Z", NULL);
 	check_demangled("_Znonsense!", NULL);
@@ -190,6 +194,25 @@ static void a_name_that_explodes(void **state)
 	check_demangled(name, "f(A<int>, B<A<int>, A<int> >)");
 	for (const char *d = digits + 2; d < digits + 32; d++)
 		snprintf(name + strlen(name), sizeof name - strlen(name), "S1_IS%c_S%c_E", *d, *d);
+	check_demangled(name, NULL);
+}
+
+/* The same of D: each argument is two references to the one before, 8 bytes back. */
+static void a_name_of_d_that_explodes(void **state)
+{
+	(void)state;
+	char name[1024];
+	check_demangled("_D1a1fFHiiHQeQgZi", "a.f(int[int], int[int][int[int]])");
+	strcpy(name, "_D1a1fFHii");
+	size_t before = strlen(name) - 3;
+	for (int i = 0; i < 60; i++) {
+		size_t at = strlen(name);
+		name[at] = 'H';
+		snprintf(name + at + 1, sizeof name - at - 1, "Q%cQ%c", (int)('a' + at + 1 - before),
+		        (int)('a' + at + 3 - before));
+		before = at;
+	}
+	strcat(name, "Zi");
 	check_demangled(name, NULL);
 }
 
@@ -331,6 +354,7 @@ int main(void)
 	        cmocka_unit_test(mangled_names),
 	        cmocka_unit_test(own_names),
 	        cmocka_unit_test(a_name_that_explodes),
+	        cmocka_unit_test(a_name_of_d_that_explodes),
 	        cmocka_unit_test(names_that_nest_deeply),
 	        cmocka_unit_test(calls_within_calls),
 	        cmocka_unit_test(calls_that_share_code),
