@@ -7,15 +7,9 @@ export class Annotated {
 		this.starts = [0];
 		for (let at = this.bytes.indexOf(10); at >= 0; at = this.bytes.indexOf(10, at + 1))
 			this.starts.push(at + 1);
-		this.edits = this.inOrder(frames.flatMap(frame => frame.edits ?? []));
+		this.edits = frames.flatMap(frame => frame.edits ?? []);
 		this.found = null; // the lines that a search found; null: all are shown
 		this.decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-	}
-
-	// An edit inside another one is left out, as the server does.
-	inOrder(edits) {
-		let end = 0;
-		return edits.filter(([at, cut]) => at >= end && (end = at + cut, true));
 	}
 
 	// How many lines are shown.

@@ -5,7 +5,7 @@ import { rowText } from "./rows.js";
 // rows: as they are shown; report: the text with its names, or null.
 export function copyOf(as, reply, rows, report) {
 	if (as === "json")
-		return JSON.stringify(reply, (key, value) => key === "edits" || key === "around" ? undefined : value, 2);
+		return JSON.stringify(reply, (key, value) => key === "edits" ? undefined : value, 2);
 	if (as === "report" && report)
 		return report.text();
 	const text = rows.map((row, i) => row.kind === "stack" && i ? `\n${rowText(row)}\n` : `${rowText(row)}\n`).join("");

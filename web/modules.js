@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The modules that the frames of some stacks are in, each with what became of it.
 import { sentenceOf } from "./reasons.js";
+import { hasName } from "./stacks.js";
 import { isSystem } from "./system_modules.js";
 import { visible } from "./visible.js";
 
@@ -8,11 +9,11 @@ const SHOWN = 1000;
 
 const keyOf = frame => `${frame.asked ?? frame.module}/${frame.id ?? ""}`;
 
-function newModule(frame, line) {
+function newModule(frame) {
 	return {
 		key: keyOf(frame),
 		name: frame.asked ?? frame.module, id: frame.id ?? "", frames: 0, named: 0,
-		system: isSystem(frame.module, line), reason: "", help: "", lacksId: false,
+		system: isSystem(frame), reason: "", help: "", lacksId: false,
 	};
 }
 
@@ -22,16 +23,16 @@ function newModule(frame, line) {
 export function modulesOf(stacks, reasons) {
 	const all = new Map();
 	for (const { entries } of stacks)
-		for (const { frame, line } of entries) {
-			if (!frame?.module || frame.reason === "no module")
+		for (const { frame } of entries) {
+			if (!frame.module || frame.reason === "no module" || (frame.named && !frame.reason))
 				continue;
 			const key = keyOf(frame);
 			let one = all.get(key);
 			if (!one)
-				all.set(key, one = newModule(frame, line));
+				all.set(key, one = newModule(frame));
 			one.frames++;
-			one.named += frame.function ? 1 : 0;
-			if (!one.reason && !frame.function)
+			one.named += hasName(frame) ? 1 : 0;
+			if (!one.reason && !hasName(frame))
 				Object.assign(one, { reason: sentenceOf(frame, reasons), help: reasons[frame.reason]?.help ?? "", lacksId: frame.reason === "no id" });
 		}
 	for (const one of all.values())
@@ -44,5 +45,5 @@ export function modulesOf(stacks, reasons) {
 export function toldOf(stacks, modules, reasons) {
 	const told = new Map(modules.filter(one => !one.found).map(one => [one.key, one.reason]));
 	const isTold = frame => frame.reason === "no module" || told.get(keyOf(frame)) === sentenceOf(frame, reasons);
-	return new Set(stacks.flatMap(({ entries }) => entries.map(({ frame }) => frame).filter(frame => frame?.reason && isTold(frame))));
+	return new Set(stacks.flatMap(({ entries }) => entries.map(({ frame }) => frame).filter(frame => frame.reason && isTold(frame))));
 }

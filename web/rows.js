@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stacks as rows: a title, inlined calls above their function, runs of system frames folded into one, and only what a search finds.
-import { givenParts } from "./given.js";
 import { sentenceOf } from "./reasons.js";
 import { sourceOf } from "./source_link.js";
 import { isSystem } from "./system_modules.js";
@@ -15,6 +14,10 @@ function callRow(kind, call, rules) {
 	return { kind, number: "", name: call.function ?? "?", place, file: call.file ?? "", url: source?.url ?? null, where: "" };
 }
 
+function baseOf(path) {
+	return path.slice(path.search(/[^/\\]*$/));
+}
+
 // Why a frame has no name: what stands in its row, and for copies, which have no more than the rows, as a sentence.
 function reasonOf(frame, { reasons, told }) {
 	const means = sentenceOf(frame, reasons);
@@ -22,19 +25,17 @@ function reasonOf(frame, { reasons, told }) {
 }
 
 // index: its place in the stack, which is its number where the text does not number frames.
-function rowsOf({ number, frame, given, line }, index, site) {
+function rowsOf({ number, frame, line }, index, site) {
 	const rows = [];
-	if (given && !frame) {
-		const { name, args = "", file, line: at, where = "" } = givenParts(given);
-		rows.push({ ...callRow("given", { function: name, file, line: at }, site.rules), args, file: line.trim(), where });
+	const where = `${frame.module ?? "?"}+${frame.module_offset}`;
+	if (frame.named) {
+		const row = callRow("given", frame, site.rules);
+		const more = frame.reason ? { ...(row.place ? {} : reasonOf(frame, site)), where } : { where: baseOf(frame.module ?? "") };
+		rows.push({ ...row, ...more, file: line.trim() });
 	} else if (frame.function) {
 		for (const call of frame.inlines ?? [])
 			rows.push(callRow("inline", call, site.rules));
-		rows.push({ ...callRow("frame", frame, site.rules), where: `${frame.module ?? "?"}+${frame.module_offset}` });
-	} else if (given) {
-		const { name, args = "", file, line: at } = givenParts(given);
-		const row = callRow("given", { function: name, file, line: at }, site.rules);
-		rows.push({ ...row, args, ...(row.place ? {} : reasonOf(frame, site)), file: line.trim(), where: `${frame.module ?? "?"}+${frame.module_offset}` });
+		rows.push({ ...callRow("frame", frame, site.rules), where });
 	} else {
 		const name = frame.module && frame.reason !== "no module" ? `${frame.module}+${frame.module_offset}` : frame.module_offset;
 		rows.push({ kind: "none", number: "", name, ...reasonOf(frame, site), file: line.trim(), url: null, where: "" });
@@ -51,7 +52,7 @@ export class Rows {
 	// site: {rules, reasons, told}; told: the frames whose reason stands elsewhere in full.
 	constructor(stacks, site) {
 		this.stacks = stacks.map(({ lead, title, entries }) => ({ lead, title, frames: entries.map((entry, i) => ({
-			rows: rowsOf(entry, i, site), module: entry.frame?.module ?? "", system: isSystem(entry.frame?.module ?? "", entry.line),
+			rows: rowsOf(entry, i, site), module: baseOf(entry.frame.module ?? ""), system: isSystem(entry.frame),
 		})) }));
 		this.titled = this.stacks.length > 1 || Boolean(this.stacks[0]?.title);
 		this.fold = true;
@@ -115,7 +116,7 @@ export class Rows {
 	}
 
 	nameOf(frames) {
-		const all = [...new Set(frames.map(frame => frame.module).filter(Boolean))]; // a frame that had a name tells no module
+		const all = [...new Set(frames.map(frame => frame.module).filter(Boolean))];
 		const modules = all.length > 3 ? `${all.slice(0, 3).join(", ")} and others` : all.join(", ");
 		return modules ? `${frames.length} frames of ${modules}` : `${frames.length} frames of the system`;
 	}

@@ -10,9 +10,9 @@ const NAMES = new RegExp(`^(?:${[
 	"CoreFoundation", "Foundation", "AppKit", "UIKit(?:Core)?", "HIToolbox", "QuartzCore", "GraphicsServices", "CFNetwork",
 ].join("|")})$`, "i");
 
-const FOLDERS = /(?:^|[\s([])(?:\/lib(?:32|64)?\/|\/usr\/lib(?:32|64|exec)?\/|\/System\/Library\/|\/apex\/|\/system\/(?:lib|framework)|[a-z]:\\windows\\)/i;
+const FOLDERS = /^(?:\/lib(?:32|64)?\/|\/usr\/lib(?:32|64|exec)?\/|\/System\/Library\/|\/apex\/|\/system\/(?:lib|framework)|[a-z]:\\windows\\)/i;
 
-// module: its name; line: the line of the text that the frame is from, which may have its path. Empty: there is none.
-export function isSystem(module, line) {
-	return NAMES.test(module) || FOLDERS.test(line);
+// Of the module of a frame, whose path the text may tell.
+export function isSystem({ module = "", path = module }) {
+	return NAMES.test(path.slice(path.search(/[^/\\]*$/))) || NAMES.test(module) || FOLDERS.test(path);
 }

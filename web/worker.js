@@ -8,7 +8,7 @@ import { pack, unpack } from "./pack.js";
 import { requestOf } from "./request.js";
 import { Rows } from "./rows.js";
 import { siteRules } from "./source_link.js";
-import { stacksOfJobs, stacksOfText } from "./stacks.js";
+import { hasName, stacksOfJobs, stacksOfText } from "./stacks.js";
 import { count, visible } from "./visible.js";
 
 const KEPT_MAX = 64 << 20; // characters of an input and its reply that are packed, for when the page is loaded again
@@ -94,7 +94,7 @@ function show(number, request, body, { took = null, at = null }) {
 	postMessage({
 		what: "done", number, took, at, stacks: stacks.length, modules, folds: shown.rows.folds,
 		frames: stacks.reduce((sum, stack) => sum + stack.entries.length, 0),
-		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => !frame || frame.function).length, 0),
+		named: stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => hasName(frame)).length, 0),
 		unplaced: unplacedOf(stacks, reasons, reply), guess: guessOf(reply, stacks), rows: shown.rows.shown.length, lines: shown.report?.length ?? 0,
 	});
 }
@@ -103,7 +103,7 @@ function show(number, request, body, { took = null, at = null }) {
 function unplacedOf(stacks, reasons, { guess }) {
 	if (guess?.line && !guess.is_named)
 		return `Line ${guess.text_line} is not understood. ${guess.missing}`;
-	const all = stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => frame?.reason === "no module").length, 0);
+	const all = stacks.reduce((sum, stack) => sum + stack.entries.filter(({ frame }) => frame.reason === "no module").length, 0);
 	return all ? `${count(all, "frame")} without a module. ${reasons["no module"]?.help ?? ""}` : "";
 }
 

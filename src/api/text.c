@@ -13,15 +13,14 @@
 #include "api/writer.h"
 #include "base/array.h"
 #include "base/clock.h"
-#include "text/around.h"
-#include "text/known_name.h"
+#include "text/file_offsets.h"
 #include "text/reader.h"
+#include "text/unescape.h"
 #include "text/write_names.h"
 
 enum {
 	CHUNK_FRAMES = 256,
-	PIECE = 256 << 10, /* of the text, read at a time */
-	TURN_LINES = 1024,
+	PIECE = 256 << 10,    /* of the text, read at a time */
 	MODULES_MAX = 100000, /* whatever max_modules is: tables are this large */
 };
 
@@ -32,15 +31,20 @@ struct text {
 	struct text_frame **chunks; /* frames as the reader gives them, in the order of the text, in the arena */
 	uint32_t chunk_cap;
 	uint64_t count;
-	bool full;        /* more frames than a request may have; otherwise out of memory */
-	bool json, edits; /* edits: with what the reply as text has in place of what, and what is around lines */
-	bool in_files;    /* some frames are offsets in files */
-	bool *confirmed;  /* by want: its offsets in the file are such in the image */
-	bool asked;       /* sources, where executables are loaded */
+	struct text_frame **asked; /* those to look up, which are the frames of the request, in the arena */
+	uint64_t asked_count;
+	struct text_stack *stacks;
+	uint32_t stack_cap, stack_count;
+	bool full;           /* more frames than a request may have; otherwise out of memory */
+	bool json, edits;    /* edits: with what the reply as text has in place of what */
+	bool in_files;       /* some frames are offsets in files */
+	bool *confirmed;     /* by want: its offsets in the file are such in the image */
+	bool asked_segments; /* of sources: where executables are loaded */
 	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. */
 	struct buffer piece, escaped;
 	struct text_call *calls;
 	uint32_t call_cap;
+	struct text_unescaped *unescaped;
 };
 
 static struct text_frame *frame_at(const struct text *t, uint64_t i)
@@ -50,11 +54,24 @@ static struct text_frame *frame_at(const struct text *t, uint64_t i)
 
 /* ---- the request ---- */
 
+/* The stack of a frame, if it is the first of it. */
+static bool take_stack(struct text *t, const struct text_frame *f)
+{
+	if (!t->json || f->stack != t->stack_count)
+		return true;
+	if (!array_reserve(&t->stacks, &t->stack_cap, t->stack_count + UINT64_C(1), sizeof *t->stacks))
+		return false;
+	t->stacks[t->stack_count++] = *text_reader_stack(t->reader);
+	return true;
+}
+
+/* Frames with names are limited like the others: each takes as much memory. */
 static bool take_frame(void *arg, const struct text_frame *f)
 {
 	struct text *t = arg;
-	t->full = t->count == t->inquiry->exchange->config->max_frames;
-	if (t->full)
+	uint64_t named = t->count - t->asked_count;
+	t->full = (f->named ? named : t->asked_count) == t->inquiry->exchange->config->max_frames;
+	if (t->full || !take_stack(t, f))
 		return false;
 	uint64_t chunk = t->count / CHUNK_FRAMES;
 	if (t->count % CHUNK_FRAMES == 0) {
@@ -65,6 +82,7 @@ static bool take_frame(void *arg, const struct text_frame *f)
 			return false;
 	}
 	*frame_at(t, t->count++) = *f;
+	t->asked_count += !f->named;
 	t->in_files = t->in_files || f->base == TEXT_FILE;
 	if (t->count % CHUNK_FRAMES == 0)
 		exchange_turn(t->inquiry->exchange);
@@ -80,7 +98,7 @@ static uint32_t max_modules(const struct inquiry *s)
 /* Charges what the reader has taken since. False: no room. */
 static bool charge_reader(struct text *t)
 {
-	size_t bytes = text_reader_memory(t->reader);
+	size_t bytes = text_reader_memory(t->reader) + t->stack_cap * sizeof *t->stacks;
 	if (!arena_hold(t->inquiry->exchange->arena, (int64_t)bytes - (int64_t)t->held))
 		return false;
 	t->held = bytes;
@@ -114,8 +132,14 @@ static enum err too_many_modules(const struct inquiry *s, struct error *e)
 /* Frames that are only addresses, by the memory maps of the text. A made-up address that no map has is not shown. */
 static enum err place_frames(struct text *t, struct error *e)
 {
-	for (uint64_t i = 0; i < t->count; i++) {
+	t->asked = arena_alloc(t->inquiry->exchange->arena, (t->asked_count + 1) * sizeof *t->asked);
+	if (!t->asked)
+		return no_memory(e);
+	for (uint64_t i = 0, n = 0; i < t->count; i++) {
 		struct text_frame *f = frame_at(t, i);
+		if (f->named)
+			continue;
+		t->asked[n++] = f;
 		enum text_result result = text_reader_place(t->reader, f);
 		if (result)
 			return result == TEXT_NO_MEMORY ? no_memory(e) : too_many_modules(t->inquiry, e);
@@ -163,7 +187,7 @@ static enum err make_request(struct text *t, struct error *e)
 	struct request_job *job = arena_calloc(arena, 1, sizeof *job);
 	struct request_stack *stack = arena_calloc(arena, 1, sizeof *stack);
 	struct request_module *module = arena_calloc(arena, (size_t)modules + 1, sizeof *module);
-	struct request_frame *frames = arena_calloc(arena, t->count + 1, sizeof *frames);
+	struct request_frame *frames = arena_calloc(arena, t->asked_count + 1, sizeof *frames);
 	t->confirmed = arena_calloc(arena, (size_t)modules + 1, sizeof *t->confirmed); /* wants are no more */
 	if (!job || !stack || !module || !frames || !t->confirmed)
 		return no_memory(e);
@@ -173,13 +197,13 @@ static enum err make_request(struct text *t, struct error *e)
 		module[i].id = m->id;
 		module[i].build_id = m->build_id;
 	}
-	for (uint64_t i = 0; i < t->count; i++) {
-		const struct text_frame *f = frame_at(t, i);
+	for (uint64_t i = 0; i < t->asked_count; i++) {
+		const struct text_frame *f = t->asked[i];
 		frames[i] = (struct request_frame){f->address, f->module, kind_of(f->base)};
 	}
-	*stack = (struct request_stack){frames, (uint32_t)t->count};
+	*stack = (struct request_stack){frames, (uint32_t)t->asked_count};
 	*job = (struct request_job){.modules = module, .stacks = stack, .module_count = modules, .stack_count = 1};
-	*r = (struct request){job, 1, t->count, modules};
+	*r = (struct request){job, 1, t->asked_count, modules};
 	return ERR_OK;
 }
 
@@ -222,6 +246,8 @@ static enum err read_text(struct inquiry *s, struct error *e)
 	buffer_init(&t->escaped, SIZE_MAX);
 	t->reader = text_reader_new(max_modules(s), take_frame, t);
 	s->user = t;
+	if (t->json && t->reader)
+		text_reader_tell_named(t->reader);
 	enum err err = t->reader ? read_modules(t, e) : no_memory(e);
 	if (!err)
 		err = read_frames(t, e);
@@ -237,41 +263,56 @@ static void release_text(struct inquiry *s)
 	text_reader_free(t->reader);
 	buffer_release(&t->piece);
 	buffer_release(&t->escaped);
+	free(t->unescaped);
 	free(t->calls);
+	free(t->stacks);
 	free(t->chunks);
 }
 
 /* ---- offsets in files ---- */
 
-/* Of most modules nobody knows at first where their file is loaded. Their offsets in the file were looked up as if they
- * were offsets in the image, as they are after GNU ld, but not after lld and mold. What was found counts only if a
- * frame of the module, which already had its name, confirms it; else a source of executables may tell more. */
+/* A source of executables may tell where a module's file is loaded. Else what was found is a guess. */
 
-/* Sets those wants of which a frame confirms that. */
-static void find_confirmed(struct text *t)
+static const struct text_frame *asked_frame(void *arg, size_t i)
 {
-	const struct inquiry *s = t->inquiry;
-	for (uint64_t i = 0; i < t->count; i++) {
-		const struct text_frame *f = frame_at(t, i);
-		const struct symbol *symbol = s->symbol_of[i];
-		if (f->base != TEXT_FILE || !f->edit_count || !symbol || !symbol->answer.found)
-			continue;
-		struct str name = {(const char *)s->body.data + f->edits[0].at, f->edits[0].cut};
-		const struct offmap_string *function = &symbol->answer.frame.function;
-		if (text_confirms(f, name, (struct str){(const char *)function->data, function->len},
-		            symbol->answer.function_offset))
-			t->confirmed[s->want_of[0][f->module]] = true;
-	}
+	const struct text *t = arg;
+	return t->asked[i];
 }
 
-/* The want whose frame was looked up by a guess; NULL: it was not. */
-static struct module_want *guessed_want(const struct text *t, uint64_t i)
+/* The want whose frame was looked up by a guess; MODULE_UNUSED: it was not. */
+static int32_t guessed_want(const struct text *t, size_t i)
 {
 	const struct inquiry *s = t->inquiry;
-	const struct text_frame *f = frame_at(t, i);
-	int32_t want = f->base == TEXT_FILE && s->symbol_of[i] ? s->want_of[0][f->module] : MODULE_UNUSED;
-	bool known = want < 0 || t->confirmed[want] || inquiry_file_map(&s->wants[want])->count;
-	return known ? NULL : &s->wants[want];
+	int32_t want = s->symbol_of[i] ? s->want_of[0][t->asked[i]->module] : MODULE_UNUSED;
+	return want < 0 || inquiry_file_map(&s->wants[want])->count ? MODULE_UNUSED : want;
+}
+
+static bool *confirmed(void *arg, size_t i)
+{
+	struct text *t = arg;
+	int32_t want = guessed_want(t, i);
+	return want < 0 ? NULL : &t->confirmed[want];
+}
+
+static struct text_answer found_function(void *arg, size_t i)
+{
+	const struct text *t = arg;
+	const struct offmap_answer *a = &t->inquiry->symbol_of[i]->answer;
+	struct text_answer none = {{"", 0}, 0};
+	return a->found ? (struct text_answer){{(const char *)a->frame.function.data, a->frame.function.len},
+	                          a->function_offset}
+	                : none;
+}
+
+static struct text_guesses guesses_of(struct text *t)
+{
+	const struct buffer *body = &t->inquiry->body;
+	return (struct text_guesses){.count = t->in_files ? t->asked_count : 0,
+	        .arg = t,
+	        .frame = asked_frame,
+	        .confirmed = confirmed,
+	        .found = found_function,
+	        .text = {(const char *)body->data, body->len}};
 }
 
 static enum symbolicate_result find_segments(struct module_want *w)
@@ -298,19 +339,20 @@ static enum symbolicate_result ask_for_segments(struct inquiry *s)
 	struct text *t = s->user;
 	enum symbolicate_result result = SYMBOLICATE_OK, one = SYMBOLICATE_OK;
 	int64_t now = clock_now(), until = now + (s->wait.deadline - now) / 2;
-	if (!t->in_files || t->asked)
+	if (!t->in_files || t->asked_segments)
 		return SYMBOLICATE_OK;
-	t->asked = true;
-	find_confirmed(t);
+	t->asked_segments = true;
+	struct text_guesses guesses = guesses_of(t);
+	text_confirm_guesses(&guesses);
 	bool *asked = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *asked);
 	if (!asked)
 		return SYMBOLICATE_NO_MEMORY;
-	for (uint64_t i = 0; i < t->count; i++) {
-		struct module_want *w = guessed_want(t, i);
-		if (!w || asked[w - s->wants])
+	for (uint64_t i = 0; i < t->asked_count; i++) {
+		int32_t want = t->asked[i]->base == TEXT_FILE ? guessed_want(t, i) : MODULE_UNUSED;
+		if (want < 0 || t->confirmed[want] || asked[want])
 			continue;
-		asked[w - s->wants] = true;
-		one = clock_now() < until ? find_segments(w) : SYMBOLICATE_NO_SEGMENTS;
+		asked[want] = true;
+		one = clock_now() < until ? find_segments(&s->wants[want]) : SYMBOLICATE_NO_SEGMENTS;
 		if (one > SYMBOLICATE_LOAD)
 			return one;
 		result = one ? one : result;
@@ -318,16 +360,12 @@ static enum symbolicate_result ask_for_segments(struct inquiry *s)
 	return result;
 }
 
-static void drop_guesses(struct text *t)
+static void drop_guess(void *arg, size_t i)
 {
-	struct inquiry *s = t->inquiry;
-	for (uint64_t i = 0; t->in_files && i < t->count; i++) {
-		if (!guessed_want(t, i))
-			continue;
-		s->stats.found -= s->symbol_of[i]->answer.found;
-		s->symbols.size -= s->symbol_of[i]->size;
-		s->symbol_of[i] = NULL;
-	}
+	struct inquiry *s = ((struct text *)arg)->inquiry;
+	s->stats.found -= s->symbol_of[i]->answer.found;
+	s->symbols.size -= s->symbol_of[i]->size;
+	s->symbol_of[i] = NULL;
 }
 
 /* ---- the reply as text ---- */
@@ -371,23 +409,23 @@ static void write_text(struct writer *w, void *arg)
 	struct text *t = arg;
 	const struct inquiry *s = t->inquiry;
 	const char *body = s->body.len ? (const char *)s->body.data : "";
-	uint64_t at = 0;
-	for (uint64_t i = 0; i < t->count; i++) {
-		const struct text_frame *f = frame_at(t, i);
+	uint64_t done = 0;
+	for (uint64_t i = 0; i < t->asked_count; i++) {
+		const struct text_frame *f = t->asked[i];
 		const struct symbol *symbol = s->symbol_of[i];
 		if (i)
 			exchange_turn(s->exchange);
 		for (unsigned k = 0; symbol && symbol->answer.found && k < f->edit_count; k++) {
 			const struct text_edit *edit = &f->edits[k];
-			if (edit->at < at)
-				continue; /* an object inside another */
-			write_bytes(w, body + at, edit->at - at);
+			uint64_t from = done;
+			if (!text_edit_applies(edit, &done))
+				continue;
+			write_bytes(w, body + from, edit->at - from);
 			make_names(w, t, edit->style, &symbol->answer);
 			write_buffer(w, &t->piece);
-			at = edit->at + edit->cut;
 		}
 	}
-	write_bytes(w, body + at, s->body.len - at);
+	write_bytes(w, body + done, s->body.len - done);
 }
 
 /* ---- the reply as JSON ---- */
@@ -400,12 +438,16 @@ static void write_json_string(struct writer *w, struct text *t, struct str s)
 }
 
 /* "edits":[[at,cut,"names"]...], each in place of `cut` bytes of the text. */
-static void write_edits(struct writer *w, struct text *t, const struct text_frame *f, const struct offmap_answer *a)
+static void write_edits(
+        struct writer *w, struct text *t, const struct text_frame *f, const struct offmap_answer *a, uint64_t *done)
 {
+	bool any = false;
 	WRITE(w, "\"edits\":[");
 	for (unsigned k = 0; k < f->edit_count; k++) {
 		const struct text_edit *edit = &f->edits[k];
-		write_str(w, str_from(k ? ",[" : "["));
+		if (!text_edit_applies(edit, done))
+			continue;
+		write_str(w, str_from(any ? ",[" : "["));
 		write_number(w, edit->at);
 		WRITE(w, ",");
 		write_number(w, edit->cut);
@@ -413,28 +455,93 @@ static void write_edits(struct writer *w, struct text *t, const struct text_fram
 		make_names(w, t, edit->style, a);
 		write_json_string(w, t, (struct str){(const char *)t->piece.data, t->piece.len});
 		WRITE(w, "]");
+		any = true;
 	}
 	WRITE(w, "],");
 }
 
-static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct inquiry_reason *why,
-        const struct symbol *symbol)
+/* A part of the text, without escapes. */
+static void append_span(struct writer *w, struct text *t, struct buffer *out, const struct text_span *span)
+{
+	const struct buffer *body = &t->inquiry->body;
+	struct str whole = {(const char *)body->data, body->len};
+	if (span->escaped && !t->unescaped && !(t->unescaped = malloc(sizeof *t->unescaped)))
+		w->failed = true;
+	else if (span->len)
+		buffer_append_str(out, text_span_read(t->unescaped, whole, span));
+	w->failed = w->failed || out->failed;
+}
+
+/* ,"key":"..."; nothing if the text does not tell it. */
+static void write_span(struct writer *w, struct text *t, const char *key, const struct text_span *span)
+{
+	if (!span->len)
+		return;
+	WRITE(w, ",\"");
+	write_str(w, str_from(key));
+	WRITE(w, "\":");
+	buffer_reset(&t->piece);
+	append_span(w, t, &t->piece, span);
+	write_json_string(w, t, (struct str){(const char *)t->piece.data, t->piece.len});
+}
+
+/* ,"named":true,"function":...: what the text says itself. */
+static void write_own(struct writer *w, struct text *t, const struct text_own *own)
+{
+	WRITE(w, ",\"named\":true");
+	write_span(w, t, "function", &own->function);
+	write_span(w, t, "file", &own->file);
+	if (own->file.len && own->line) {
+		WRITE(w, ",\"line\":");
+		write_number(w, own->line);
+	}
+}
+
+static void write_place(struct writer *w, const struct text_frame *f)
 {
 	WRITE(w, "{\"text_line\":");
 	write_number(w, f->line);
-	if (f->module >= 0) {
-		const struct text_module *m = text_reader_module(t->reader, (uint32_t)f->module);
-		WRITE(w, ",\"module\":");
-		write_json_string(w, t, m->name);
-		WRITE(w, ",\"id\":");
-		write_json_string(w, t, m->id);
+	if (f->stack == TEXT_NO_STACK)
+		return;
+	WRITE(w, ",\"stack\":");
+	write_number(w, f->stack);
+	WRITE(w, ",\"frame\":");
+	write_number(w, f->number);
+}
+
+/* The path of its module, if the text tells more than a name. */
+static void write_module(struct writer *w, struct text *t, const struct text_module *m)
+{
+	WRITE(w, ",\"module\":");
+	write_json_string(w, t, m->name);
+	WRITE(w, ",\"id\":");
+	write_json_string(w, t, m->id);
+	if (memchr(m->path.data, '/', m->path.len) || memchr(m->path.data, '\\', m->path.len)) {
+		WRITE(w, ",\"path\":");
+		write_json_string(w, t, m->path);
+	}
+}
+
+static void write_frame(struct writer *w, struct text *t, const struct text_frame *f, const struct inquiry_reason *why,
+        const struct symbol *symbol, uint64_t *done)
+{
+	bool found = symbol && symbol->answer.found;
+	write_place(w, f);
+	if (f->module >= 0)
+		write_module(w, t, text_reader_module(t->reader, (uint32_t)f->module));
+	if (!found && f->own.function.len)
+		write_own(w, t, &f->own);
+	if (f->named) {
+		write_span(w, t, "module", &f->own.module);
+		WRITE(w, "}");
+		return;
 	}
 	WRITE(w, ",\"offset\":\"");
 	write_hex(w, f->offset);
 	WRITE(w, "\",");
 	inquiry_write_reason(w, why);
-	if (t->edits && symbol && symbol->answer.found)
-		write_edits(w, t, f, &symbol->answer);
+	if (t->edits && found)
+		write_edits(w, t, f, &symbol->answer, done);
 	if (symbol) {
 		write_symbol(w, symbol, false);
 		return;
@@ -444,10 +551,31 @@ static void write_frame(struct writer *w, struct text *t, const struct text_fram
 	WRITE(w, "\"}");
 }
 
+/* ,"stacks":[{"title":"...","lead":"..."}...] */
+static void write_stacks(struct writer *w, struct text *t)
+{
+	WRITE(w, ",\"stacks\":[");
+	for (uint32_t i = 0; i < t->stack_count; i++) {
+		const struct text_stack *stack = &t->stacks[i];
+		write_str(w, str_from(i ? ",{\"title\":" : "{\"title\":"));
+		buffer_reset(&t->piece);
+		buffer_append_str(&t->piece, str_from(stack->words));
+		append_span(w, t, &t->piece, &stack->title);
+		write_json_string(w, t, (struct str){(const char *)t->piece.data, t->piece.len});
+		if (stack->lead.len)
+			write_span(w, t, "lead", &stack->lead);
+		WRITE(w, "}");
+		if (i % CHUNK_FRAMES == 0)
+			exchange_turn(t->inquiry->exchange);
+	}
+	WRITE(w, "]");
+}
+
 /* When nothing is understood: what looks most like a frame, what it lacks, and what would be understood. */
 static void write_guess(struct writer *w, struct text *t)
 {
 	const struct guess *guess = text_reader_guess(t->reader);
+	uint64_t named = t->count - t->asked_count;
 	WRITE(w, ",\"guess\":{");
 	if (guess) {
 		WRITE(w, "\"text_line\":");
@@ -457,7 +585,7 @@ static void write_guess(struct writer *w, struct text *t)
 		WRITE(w, ",\"missing\":");
 		write_json_string(w, t, str_from(guess->missing));
 		WRITE(w, ",\"named\":");
-		write_number(w, guess->named);
+		write_number(w, named ? named : guess->named);
 		if (guess->is_named)
 			WRITE(w, ",\"is_named\":true");
 		WRITE(w, ",");
@@ -467,51 +595,31 @@ static void write_guess(struct writer *w, struct text *t)
 	WRITE(w, "}");
 }
 
-/* ,"around":[[line,before,after]...]: from this line on. Left out if no line has anything around it. */
-static void write_around(struct writer *w, const struct text *t)
-{
-	struct str rest = {t->inquiry->body.len ? (const char *)t->inquiry->body.data : "", t->inquiry->body.len};
-	struct text_around last = {0, 0};
-	bool any = false;
-	for (uint64_t number = 1; rest.len; number++) {
-		struct text_around a = text_around_line(str_cut(&rest, '\n'));
-		if (number % TURN_LINES == 0)
-			exchange_turn(t->inquiry->exchange);
-		if (a.before == last.before && a.after == last.after)
-			continue;
-		write_str(w, str_from(any ? ",[" : ",\"around\":[["));
-		write_number(w, number);
-		WRITE(w, ",");
-		write_number(w, a.before);
-		WRITE(w, ",");
-		write_number(w, a.after);
-		WRITE(w, "]");
-		last = a;
-		any = true;
-	}
-	write_str(w, str_from(any ? "]" : ""));
-}
-
 static void write_json(struct writer *w, void *arg)
 {
 	struct text *t = arg;
 	const struct inquiry *s = t->inquiry;
 	const struct request_frame *frames = s->request.jobs[0].stacks[0].frames;
 	uint32_t seen = 0;
+	uint64_t done = 0;
 	WRITE(w, "{\"frames\":[");
-	for (uint64_t i = 0; i < t->count; i++) {
+	for (uint64_t i = 0, n = 0; i < t->count; i++) {
 		const struct text_frame *f = frame_at(t, i);
-		struct inquiry_reason why = inquiry_reason(s, 0, &frames[i], i);
+		struct inquiry_reason why = {.reason = REASON_NONE};
+		write_str(w, str_from(i ? "," : ""));
+		if (f->named) {
+			write_frame(w, t, f, &why, NULL, &done);
+			continue;
+		}
+		why = inquiry_reason(s, 0, &frames[n], n);
 		seen |= UINT32_C(1) << why.reason;
-		if (i)
-			WRITE(w, ",");
-		write_frame(w, t, f, &why, s->symbol_of[i]);
+		write_frame(w, t, f, &why, s->symbol_of[n++], &done);
 	}
-	WRITE(w, "],");
+	WRITE(w, "]");
+	write_stacks(w, t);
+	WRITE(w, ",");
 	inquiry_write_reasons(w, seen);
-	if (t->edits)
-		write_around(w, t);
-	if (!t->count)
+	if (!t->asked_count)
 		write_guess(w, t);
 	WRITE(w, "}");
 }
@@ -519,7 +627,8 @@ static void write_json(struct writer *w, void *arg)
 static void reply(struct inquiry *s)
 {
 	struct text *t = s->user;
-	drop_guesses(t);
+	struct text_guesses guesses = guesses_of(t);
+	text_drop_guesses(&guesses, drop_guess);
 	if (t->json)
 		inquiry_reply(s, "application/json", s->symbols.size, write_json, t);
 	else

@@ -52,7 +52,8 @@ struct filter {
 	bool coloured;
 	int failed; /* the error of standard output that ends it, such as ENOSPC; 0: none */
 	struct error trouble;
-	uint64_t why[REASONS];
+	uint64_t why[REASONS]; /* of the frames of stacks */
+	uint64_t named;        /* those that had names */
 	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
 	unsigned lacking_count;
 	const char *program; /* of -e */
@@ -61,6 +62,11 @@ struct filter {
 static bool take_frame(void *arg, const struct text_frame *frame)
 {
 	struct filter *f = arg;
+	if (frame->named) {
+		f->why[REASON_NONE]++;
+		f->named++;
+		return true;
+	}
 	if (!array_reserve(&f->frames, &f->frame_cap, f->frame_count + 1, sizeof *f->frames))
 		return false;
 	f->frames[f->frame_count++] = *frame;
@@ -153,12 +159,14 @@ static void print_tally(const struct filter *f)
 {
 	uint64_t all = 0;
 	const struct guess *guess = text_reader_guess(f->reader);
-	if (guess && guess->is_named) {
-		fprintf(stderr, "symbtool: all frames have names already: %" PRIu64 "\n", guess->named);
-		return;
-	}
 	for (unsigned i = 0; i < REASONS; i++)
 		all += f->why[i];
+	bool nameless = guess && !guess->is_named;
+	uint64_t named = f->named ? f->named : guess ? guess->named : 0;
+	if (named && all == f->named && !nameless) {
+		fprintf(stderr, "symbtool: all frames have names already: %" PRIu64 "\n", named);
+		return;
+	}
 	fprintf(stderr, "symbtool: %" PRIu64 " frame%s, %" PRIu64 " named", all, all == 1 ? "" : "s",
 	        f->why[REASON_NONE]);
 	const char *before = "; no name: ";
@@ -186,26 +194,25 @@ static void print_tally(const struct filter *f)
 /* Text up to `used`, with names. */
 static void compose(struct filter *f, const struct frame_names *names)
 {
-	size_t at = 0;
+	uint64_t done = f->base; /* an object may have begun in earlier text */
 	for (size_t i = 0; i < f->frame_count; i++) {
 		const struct frame_names *n = &names[i];
-		f->why[n->why]++;
+		f->why[n->why] += f->frames[i].stack != TEXT_NO_STACK;
 		if (reason_is_of_module(n->why))
 			note_lacking(f, f->frames[i].module);
 		for (unsigned k = 0; k < f->frames[i].edit_count && n->why == REASON_NONE; k++) {
 			const struct text_edit *edit = &f->frames[i].edits[k];
-			size_t from = (size_t)(edit->at - f->base);
-			if (edit->at < f->base || from < at)
-				continue; /* an object that began in earlier text, or lies inside another */
-			put_text(f, f->text + at, from - at);
+			const char *from = f->text + (done - f->base);
+			if (!text_edit_applies(edit, &done))
+				continue;
+			put_text(f, from, (size_t)(f->text + (edit->at - f->base) - from));
 			bool bold = f->coloured && edit->style < TEXT_FIELDS;
 			put_text(f, "\033[1m", bold ? 4 : 0);
 			text_write_names(&f->out, edit->style, n->calls, n->count);
 			put_text(f, "\033[0m", bold ? 4 : 0);
-			at = from + edit->cut;
 		}
 	}
-	put_text(f, f->text + at, f->used - at);
+	put_text(f, f->text + (done - f->base), f->used - (size_t)(done - f->base));
 	flush_out(f);
 }
 
@@ -431,6 +438,8 @@ enum err filter_run(const struct filter_options *o, char *const *paths, size_t c
 	enum err err = f.text && files && f.reader ? ERR_OK : no_memory(e);
 	if (!err)
 		err = read_modules(&f, o, files, &file_count, e);
+	if (!err)
+		text_reader_tell_named(f.reader);
 	if (!err)
 		text_reader_use_fixed(f.reader, str_from(o->program ? o->program : ""));
 	if (!err) {

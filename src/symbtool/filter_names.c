@@ -16,7 +16,7 @@
 #include "map/read.h"
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
-#include "text/known_name.h"
+#include "text/file_offsets.h"
 
 enum {
 	IDS = 2,               /* ids to ask for a module by, in order */
@@ -496,28 +496,73 @@ static bool was_looked_up(enum reason r)
 	return r == REASON_NONE || (reason_is_of_offset(r) && r != REASON_NO_SEGMENTS && r != REASON_NOT_LOADED);
 }
 
-/* Names for offsets in files whose places nobody knows are right only if a frame confirms them. */
+/* A batch whose frames have been looked up. */
+struct answered {
+	struct filter_names *names;
+	const struct frame_batch *batch;
+};
+
+static struct module *module_of(const struct answered *a, size_t i)
+{
+	int32_t module = a->batch->frames[i].module;
+	return module < 0 ? NULL : &a->names->modules[module];
+}
+
+static const struct text_frame *answered_frame(void *arg, size_t i)
+{
+	const struct answered *a = arg;
+	return &a->batch->frames[i];
+}
+
+static bool *confirmed(void *arg, size_t i)
+{
+	const struct answered *a = arg;
+	struct module *m = module_of(a, i);
+	bool guess = m && was_looked_up(a->batch->names[i].why) && !(m->place ? m->place->file.count : m->file.count);
+	return guess ? &m->confirmed : NULL;
+}
+
+static struct text_answer found_function(void *arg, size_t i)
+{
+	const struct answered *a = arg;
+	const struct frame_names *names = &a->batch->names[i];
+	struct text_answer none = {{"", 0}, 0};
+	return names->count ? (struct text_answer){names->calls[names->count - 1].function, names->behind} : none;
+}
+
+static void drop_guess(void *arg, size_t i)
+{
+	const struct answered *a = arg;
+	a->batch->names[i] = (struct frame_names){.why = REASON_NO_SEGMENTS};
+}
+
+/* Of a file whose places the server knows. */
+static void find_not_loaded(const struct answered *a)
+{
+	for (size_t i = 0; i < a->batch->count; i++) {
+		const struct text_frame *f = &a->batch->frames[i];
+		struct frame_names *names = &a->batch->names[i];
+		const struct module *m = module_of(a, i);
+		uint64_t address;
+		if (f->base == TEXT_FILE && m && !m->confirmed && was_looked_up(names->why) && m->file.count &&
+		        !file_map_address(&m->file, f->address, &address))
+			*names = (struct frame_names){.why = REASON_NOT_LOADED};
+	}
+}
+
 static void drop_guesses(struct filter_names *n, const struct frame_batch *b)
 {
-	for (unsigned confirmed = 0; confirmed < 2; confirmed++)
-		for (size_t i = 0; i < b->count; i++) {
-			const struct text_frame *f = &b->frames[i];
-			struct frame_names *names = &b->names[i];
-			struct module *m = f->module < 0 ? NULL : &n->modules[f->module];
-			uint64_t address;
-			if (f->base != TEXT_FILE || !m || m->confirmed || !was_looked_up(names->why))
-				continue;
-			if (m->file.count && !file_map_address(&m->file, f->address, &address))
-				*names = (struct frame_names){.why = REASON_NOT_LOADED};
-			if (m->place ? m->place->file.count : m->file.count)
-				continue;
-			if (confirmed)
-				*names = (struct frame_names){.why = REASON_NO_SEGMENTS};
-			else if (names->count && f->edit_count && f->edits[0].at >= b->base)
-				m->confirmed = text_confirms(f,
-				        (struct str){b->text + (f->edits[0].at - b->base), f->edits[0].cut},
-				        names->calls[names->count - 1].function, names->behind);
-		}
+	struct answered answered = {n, b};
+	struct text_guesses guesses = {.count = b->count,
+	        .arg = &answered,
+	        .frame = answered_frame,
+	        .confirmed = confirmed,
+	        .found = found_function,
+	        .text = {b->text, SIZE_MAX},
+	        .base = b->base};
+	find_not_loaded(&answered);
+	text_confirm_guesses(&guesses);
+	text_drop_guesses(&guesses, drop_guess);
 }
 
 enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, struct error *e)

@@ -50,6 +50,7 @@ static void begin_object(struct text_reader *r)
 	memset(o->lengths, 0, sizeof o->lengths);
 	o->has = o->edit_count = o->unknown.cut = 0;
 	o->named = o->node_symbol = o->unnamed = false;
+	o->own = (struct text_own){.line = 0};
 }
 
 /* Sentry's latest frame. A caller has a return address. */
@@ -209,10 +210,22 @@ static void use_report(struct text_reader *r)
 	r->json.report = r->json.process;
 }
 
+/* A frame with a name, of which nothing is looked up. */
+static void end_named(struct text_reader *r, const struct text_object *o)
+{
+	bool is_frame = r->json.frames_depth == r->json.depth || has(o, JSON_PC);
+	bool is_pending = has(o, JSON_ADDRESS) && !o->named;
+	if (!is_frame || is_pending || !o->own.function.len)
+		return;
+	flush_pending(r, true);
+	text_found_own(r, &o->own);
+}
+
 /* Edits in the order of the text. at: of the brace. */
 static void end_object(struct text_reader *r, const char *at)
 {
 	struct text_object *o = open_object(r);
+	uint64_t frames = r->all_frames + r->json.is_pending;
 	if (o && has(o, JSON_MONGO_BASE) && has(o, JSON_MONGO_OFFSET) && r->json.frames_depth == r->json.depth)
 		end_mongo_frame(r, o, at);
 	else if (o && has(o, JSON_MONGO_BASE) && has(o, JSON_ELF_TYPE))
@@ -226,6 +239,8 @@ static void end_object(struct text_reader *r, const char *at)
 		end_frame(r, o, at);
 	else if (o && has(o, JSON_PC) && o->node_symbol)
 		end_node_frame(r, o);
+	if (o && r->all_frames + r->json.is_pending == frames && r->stacks.wanted)
+		end_named(r, o);
 	r->json.depth -= r->json.depth > 0;
 	if (r->json.depth + 1 < r->json.frames_depth) {
 		flush_pending(r, false); /* the list has ended, and it was the last */
@@ -329,6 +344,7 @@ static void begin_list(struct text_reader *r, struct str key)
 	        str_equal(key, str_from("backtrace"))) {
 		flush_pending(r, false);
 		r->json.signal = r->json.innermost_first = false;
+		text_stacks_close(r);
 		r->json.frames_depth = r->json.depth + 1;
 		/* where an exception was thrown is a return address, too, and so are all of MongoDB's */
 		r->json.frame_index = !str_equal(key, str_from("frames"));
@@ -374,6 +390,44 @@ static void take_node_path(const struct text_reader *r, struct text_object *o, s
 	o->node_symbol = o->lengths[JSON_PATH] > 0;
 }
 
+static struct text_span span_of(const struct text_reader *r, struct str value)
+{
+	return (struct text_span){r->at + (uint64_t)(value.data - r->start), (uint32_t)value.len, TEXT_STRING};
+}
+
+/* "f(int) [/usr/bin/node]" of Node.js tells the module, too. */
+static void take_own_function(const struct text_reader *r, struct text_object *o, struct str value)
+{
+	const char *end = value.data + value.len;
+	const char *open = ends_with(value, "]") ? find_last(value.data, end, '[') : NULL;
+	if (open && open > value.data && open[-1] == ' ') {
+		o->own.module = span_of(r, between(open + 1, end - 1));
+		value = between(value.data, open - 1);
+	}
+	if (!text_is_placeholder(value))
+		o->own.function = span_of(r, value);
+}
+
+/* What a frame says itself: the function, its file and line. */
+static void take_own(const struct text_reader *r, struct text_object *o, struct str key, struct str value, bool quoted)
+{
+	static const char *const keys[][4] = {{"function", "symbol", "function_name", "s"},
+	        {"filename", "file", "sourceFile", "source_file"}, {"lineno", "line", "sourceLine", "source_line"}};
+	struct rest digits = {value.data, value.data + value.len};
+	uint64_t line;
+	for (unsigned i = 0; i < 3; i++)
+		for (unsigned k = 0; k < 4; k++) {
+			if ((i == 2) == quoted || !str_equal(key, str_from(keys[i][k])))
+				continue;
+			if (i == 0)
+				take_own_function(r, o, value);
+			else if (i == 1)
+				o->own.file = span_of(r, value);
+			else if (i == 2 && take_decimal(&digits, &line) && line <= UINT32_MAX)
+				o->own.line = (uint32_t)line;
+		}
+}
+
 /* Sentry's SDK for Rust writes "function":"<unknown>", which goes. key: just behind its quote. */
 static void take_function(const struct text_reader *r, struct text_object *o, struct str key, struct str value)
 {
@@ -414,20 +468,25 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 		if (o) {
 			take_value(o, key, between(line->at, end), true);
 			take_function(r, o, key, between(line->at, end));
+			if (r->stacks.wanted)
+				take_own(r, o, key, between(line->at, end), true);
 		}
 		line->at = end + 1;
 	} else if (is_digit(peek(line))) {
 		while (line->at < line->end && is_digit(peek(line)))
 			line->at++;
-		if (o)
+		if (o) {
 			take_value(o, key, between(value, line->at), false);
+			if (r->stacks.wanted)
+				take_own(r, o, key, between(value, line->at), false);
+		}
 	} else {
 		begin_list(r, key);
 	}
 	return true;
 }
 
-bool text_read_json(struct text_reader *r, struct rest line)
+static bool read_values(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
 	int first = r->escaped ? -1 : peek(&line);
@@ -454,4 +513,12 @@ bool text_read_json(struct text_reader *r, struct rest line)
 		}
 	}
 	return r->frames > 0;
+}
+
+bool text_read_json(struct text_reader *r, struct rest line)
+{
+	r->stacks.in_json = true;
+	bool found = read_values(r, line);
+	r->stacks.in_json = false;
+	return found;
 }

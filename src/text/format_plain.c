@@ -62,6 +62,8 @@ bool text_found_caller(struct text_reader *r, struct text_frame *f, const struct
 		if (!base || at->address < *base) {
 			text_caller(r, f, at->path, at->name);
 			r->frames++; /* it has a name, or its position cannot be known: the stack goes on */
+			if (at->name.len)
+				text_found_named(r, &(struct text_named){.function = at->name, .module = at->path});
 			return true;
 		}
 		f->offset = at->address - *base;
@@ -287,8 +289,11 @@ bool text_read_bpftrace(struct text_reader *r, struct rest line)
 		return false;
 	r->bpf_line = r->line;
 	r->bpf_depth++;
-	if (!take_0x(&line, &f.offset) || line.at != line.end)
+	struct str name = between(line.at, line.end);
+	if (!take_0x(&line, &f.offset) || line.at != line.end) {
+		text_found_named(r, &(struct text_named){.function = name});
 		return false;
+	}
 	return text_found_at(r, &f, r->bpf_depth > 1 ? TEXT_RETURN : TEXT_EXACT, (struct str){"", 0},
 	        between(line.end, line.end), TEXT_PARENTHESES);
 }

@@ -114,3 +114,39 @@ bool text_read_windbg_heading(struct text_reader *r, struct rest line)
 		r->windbg.row = r->line;
 	return false;
 }
+
+bool text_windbg_number(struct rest line, uint64_t *number)
+{
+	struct row row;
+	if (!take_row(line, &row) || !row.numbered)
+		return false;
+	*number = row.number;
+	return true;
+}
+
+/* "app!ns::f+0x12 [C:\\src\\a.cpp @ 8]", "app!f+0x12 (FPO: [Non-Fpo])" */
+bool text_windbg_symbol(struct rest line, struct text_named *out)
+{
+	struct row row;
+	uint64_t number;
+	*out = (struct text_named){.line = 0};
+	if (!take_row(line, &row))
+		return false;
+	struct rest s = row.symbol;
+	while (s.at < s.end && !strchr("!+ `<>()[]", *s.at))
+		s.at++;
+	out->module = between(row.symbol.at, s.at);
+	if (!out->module.len || !take_literal(&s, "!"))
+		return false;
+	const char *name = s.at, *open = s.end > name && s.end[-1] == ']' ? find_last(name, s.end, '[') : NULL,
+	           *at = open ? find_word(open, s.end, " @ ") : NULL;
+	struct rest digits = {at ? at + strlen(" @ ") : s.end, s.end};
+	if (at && take_decimal(&digits, &number) && peek(&digits) == ']' && number <= UINT32_MAX) {
+		out->file = between(open + 1, at);
+		out->line = (uint32_t)number;
+		s.end = open;
+	}
+	const char *note = find_word(name, s.end, " (FPO: "), *plus = find_word(name, s.end, "+0x");
+	out->function = trimmed(between(name, plus ? plus : note ? note : s.end));
+	return out->function.len > 0;
+}

@@ -5,7 +5,9 @@
 
 #include "text/maps.h"
 #include "text/module_table.h"
+#include "text/named.h"
 #include "text/scan.h"
+#include "text/stacks.h"
 #include "text/unescape.h"
 
 /* What a text in JSON has said so far. */
@@ -45,6 +47,7 @@ struct text_object {
 	bool node_symbol; /* the path is from Node.js's "symbol" */
 	struct text_edit edits[TEXT_EDITS_MAX];
 	unsigned edit_count;
+	struct text_own own;      /* what the object says itself of a frame; the module is in strings */
 	bool unnamed;             /* "function": null */
 	struct text_edit unknown; /* "function": "<unknown>"; cut is 0: there is none */
 };
@@ -74,7 +77,8 @@ struct text_reader {
 	bool uses_fixed;
 	struct str program; /* of which the whole text is; empty: unknown */
 	struct guess guess;
-	uint64_t all_frames; /* of the whole text */
+	uint64_t all_frames; /* to look up, of the whole text */
+	struct text_stacks stacks;
 	bool (*frame)(void *arg, const struct text_frame *f);
 	void *arg;
 	enum text_result result;
@@ -82,12 +86,13 @@ struct text_reader {
 	uint64_t line;                    /* its number, where each line inside a string counts, too */
 	uint64_t inner_lines;             /* so many of these lines have no number in the text */
 	struct text_unescaped *unescaped; /* NULL: not needed so far */
-	unsigned escaped;  /* the line is the one in `unescaped`, of TEXT_STRING or TEXT_HTML; 0: it is not */
-	uint64_t at;       /* where it begins in the whole text */
-	const char *start; /* the same in memory */
-	unsigned frames;   /* found in it */
-	bool skips;        /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	char prefix[8];    /* how a log's latest prefix begins, its last byte before the blank, and its length */
+	unsigned escaped;      /* the line is the one in `unescaped`, of TEXT_STRING or TEXT_HTML; 0: it is not */
+	uint64_t at;           /* where it begins in the whole text */
+	const char *start;     /* the same in memory */
+	unsigned frames;       /* found in it */
+	unsigned named_frames; /* likewise, which have names already */
+	bool skips;            /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
+	char prefix[8];        /* how a log's latest prefix begins, its last byte before the blank, and its length */
 	char prefix_last;
 	size_t prefix_len; /* 0: none was seen, or one that is short */
 	struct text_source {
@@ -140,6 +145,9 @@ struct text_reader {
 /* Reports one frame of the line to the caller, after looking up its module. An empty path: only an address. Returns
  * true, so that callers can return the result. */
 bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind);
+/* Reports a frame that has a name already, if the caller wants such: parts of the line. */
+void text_found_named(struct text_reader *r, const struct text_named *named);
+void text_found_own(struct text_reader *r, const struct text_own *own);
 /* The line says of which file an address is, but not where that lies in memory. */
 void text_names_file(struct text_reader *r, struct text_frame *f, struct str path);
 /* f->edits is one: from, to are in the line. */
@@ -182,6 +190,10 @@ struct text_group {
 bool text_last_group(struct rest line, struct text_group *g);
 /* The text in "(BuildId: ...)" after a frame; empty if it is absent. */
 struct str text_build_id(struct rest after);
+
+/* A row of WinDbg: its number, and what it names. */
+bool text_windbg_number(struct rest line, uint64_t *number);
+bool text_windbg_symbol(struct rest line, struct text_named *out);
 
 /* Each takes a line without its end, and returns whether the line has one of its formats, which stand above it as in
  * text_formats; (…): it reads what is no frame. docs/development.md says how to add one. */

@@ -9,6 +9,7 @@
 #include "text/formats.h"
 #include "text/prefix.h"
 #include "text/signs.h"
+#include "text/unescape.h"
 
 enum { SIGN_FIRST = 64 }; /* the line begins as a heading of a report or a line of a map or table may */
 
@@ -58,6 +59,21 @@ void text_reader_use_fixed(struct text_reader *r, struct str program)
 	r->program = program;
 }
 
+void text_reader_tell_named(struct text_reader *r)
+{
+	r->stacks.wanted = true;
+}
+
+const struct text_stack *text_reader_stack(const struct text_reader *r)
+{
+	return &r->stacks.stack;
+}
+
+uint64_t text_reader_named(const struct text_reader *r)
+{
+	return r->stacks.named;
+}
+
 uint32_t text_reader_modules(const struct text_reader *r)
 {
 	return r->modules.count;
@@ -97,6 +113,7 @@ void text_reader_begin(struct text_reader *r)
 	        .program = r->program,
 	        .guess = r->guess,
 	        .all_frames = r->all_frames,
+	        .stacks = {.wanted = r->stacks.wanted, .named = r->stacks.named},
 	        .frame = r->frame,
 	        .arg = r->arg,
 	        .at = r->at,
@@ -183,6 +200,77 @@ const struct guess *text_reader_guess(const struct text_reader *r)
 
 /* ---- what formats find ---- */
 
+static void tell(struct text_reader *r, const struct text_frame *f)
+{
+	r->stacks.named += f->named;
+	if (!r->result && !r->frame(r->arg, f))
+		r->result = TEXT_STOPPED;
+}
+
+/* The name in place of which another would be written, if it is one. */
+static void keep_replaced(struct text_reader *r, struct text_frame *f)
+{
+	const struct text_edit *edit = f->edits;
+	if (!f->edit_count || f->own.function.len || !edit->cut || edit->at < r->at || r->stacks.in_json)
+		return;
+	const char *from = r->start + (edit->at - r->at);
+	struct str name = trimmed(between(from, from + edit->cut));
+	if (text_is_placeholder(name))
+		return;
+	if (name.len > 2 && *name.data == '(' && ends_with(name, ")"))
+		name = (struct str){name.data + 1, name.len - 2};
+	if (ends_with(name, " <null>"))
+		name = trimmed((struct str){name.data, name.len - strlen(" <null>")});
+	if ((edit->style & ~(unsigned)(TEXT_STRING | TEXT_HTML)) == TEXT_IN &&
+	        str_equal(str_first(name, 3), str_from("in ")))
+		name = trimmed((struct str){name.data + 3, name.len - 3});
+	name = text_without_offset(name);
+	if (!text_is_placeholder(name) && !memchr(name.data, '|', name.len))
+		f->own.function = (struct text_span){
+		        r->at + (uint64_t)(name.data - r->start), (uint32_t)name.len, (uint8_t)r->escaped};
+}
+
+/* Tells the caller of a frame, and before it of one that has a name and was held back until it was not alone. */
+static void tell_in_stack(struct text_reader *r, struct text_frame *f)
+{
+	struct text_stacks *s = &r->stacks;
+	if (!s->wanted) {
+		tell(r, f);
+		return;
+	}
+	bool holds = s->holds, begins = text_stacks_place(r, f);
+	if (f->stack == TEXT_NO_STACK) {
+		tell(r, f);
+		return;
+	}
+	if (holds && !begins) {
+		s->holds = false;
+		tell(r, &s->held);
+	}
+	if (begins && f->named) {
+		s->held = *f;
+		s->holds = true;
+		return;
+	}
+	tell(r, f);
+}
+
+void text_found_own(struct text_reader *r, const struct text_own *own)
+{
+	struct text_frame f = {.line = r->line - r->inner_lines, .module = TEXT_NO_MODULE, .named = true, .own = *own};
+	if (!r->stacks.wanted || r->result)
+		return;
+	r->named_frames++;
+	tell_in_stack(r, &f);
+}
+
+void text_found_named(struct text_reader *r, const struct text_named *named)
+{
+	if (!text_is_placeholder(named->function))
+		text_found_own(r, &(struct text_own){text_span_of(r, named->function), text_span_of(r, named->file),
+		                          text_span_of(r, named->module), named->line});
+}
+
 bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind)
 {
 	if (r->result || path.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
@@ -194,8 +282,9 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 		return true;
 	r->frames++;
 	r->all_frames++;
-	if (!r->frame(r->arg, f))
-		r->result = TEXT_STOPPED;
+	if (r->stacks.wanted)
+		keep_replaced(r, f);
+	tell_in_stack(r, f);
 	return true;
 }
 
@@ -224,7 +313,7 @@ static bool is_trampoline(uint64_t offset, struct str path, struct str name)
 {
 	static const char *const names[] = {"__restore_rt", "__kernel_rt_sigreturn", "_sigtramp"},
 	                         *const before[] = {"__sigaction", "killpg", "funlockfile"};
-	const char *plus = find_word(name.data, name.data + name.len, " + ");
+	const char *plus = name.len ? find_word(name.data, name.data + name.len, " + ") : NULL;
 	if (plus)
 		name.len = (size_t)(plus - name.data);
 	if (is_one_of(name, names, sizeof names / sizeof *names))
@@ -237,6 +326,8 @@ void text_caller(struct text_reader *r, struct text_frame *f, struct str path, s
 {
 	bool signal = r->line == r->signal_line || r->line == r->signal_again;
 	r->caller_line = r->line;
+	if (r->stacks.wanted && !r->stacks.in_json && name.len && !text_is_placeholder(name))
+		f->own.function = text_span_of(r, name);
 	f->address = !signal && f->offset ? f->offset - 1 : f->offset;
 	f->below_unknown = r->line == r->unknown_line;
 	if (!path.len && !name.len && f->offset % 16 == 0)
@@ -372,14 +463,6 @@ static bool is_scalar(struct rest line)
 	return line.at == line.end;
 }
 
-/* What debuggers and perf write between two frames of a stack: variables, source lines, build ids. */
-static bool is_between_frames(struct rest line)
-{
-	if (take_literal(&line, "No locals.") || take_literal(&line, "No symbol table info available."))
-		return true;
-	return line.end - line.at > 2 && is_blank(line.at[0]) && is_blank(line.at[1]);
-}
-
 /* A line that is no frame ends a stack of perf, and where a signal came is behind it only if it stands between frames.
  */
 static void pass_no_frame(struct text_reader *r, struct rest line)
@@ -387,7 +470,7 @@ static void pass_no_frame(struct text_reader *r, struct rest line)
 	bool signal = r->signal_line == r->line, unknown = r->unknown_line == r->line;
 	if (!r->perf_depth && !signal && !unknown)
 		return;
-	if (!is_between_frames(line)) {
+	if (!text_is_between_frames(line)) {
 		r->perf_depth = 0;
 	} else if (!r->frames && r->caller_line != r->line) {
 		r->signal_line += signal;
@@ -474,17 +557,35 @@ static bool ask_formats(struct text_reader *r, struct rest line, unsigned signs)
 	return found;
 }
 
+/* A line in which no format found anything to look up. */
+static void read_named(struct text_reader *r, struct rest line, unsigned signs)
+{
+	struct text_named named;
+	bool below = r->stacks.count && r->stacks.end + 1 == r->line;
+	bool may_be = signs & (SIGN_HEX | SIGN_QUOTE | SIGN_PAREN | SIGN_PLUS | SIGN_BRACE) || below;
+	if (r->named_frames)
+		return; /* a format has found it */
+	if (may_be && text_read_named(line, below, &named))
+		text_found_named(r, &named);
+	else
+		text_stacks_pass(r, line);
+}
+
 /* A line without prefix and colours. Whether a format recognises it. */
 static bool read_formats(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
-	r->frames = 0;
+	uint64_t frames_before = r->all_frames;
+	r->frames = r->named_frames = 0;
+	r->stacks.line = (struct rest){at, end};
 	r->hotspot_depth = is_hotspot(at, end) ? r->hotspot_depth + 1 : 0;
 	if (may_begin(at, end))
 		signs |= SIGN_FIRST;
 	bool found = signs && ask_formats(r, (struct rest){at, end}, signs);
 	if (!r->frames)
 		r->base_count = r->strace_depth = 0;
+	if (r->stacks.wanted && r->all_frames == frames_before)
+		read_named(r, (struct rest){at, end}, signs);
 	if (!r->all_frames && signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE))
 		guess_look(&r->guess, (struct rest){at, end}, r->line - r->inner_lines);
 	if (r->perf_depth == perf_depth)
@@ -510,9 +611,10 @@ static bool read_string(struct text_reader *r, struct rest string)
 	bool found = false;
 	const char *feed = find_word(string.at, string.end, "\\n");
 	uint32_t process = r->maps.process;
-	bool whole = feed + strlen("\\n") < string.end;
+	bool whole = feed && feed + strlen("\\n") < string.end;
 	if (whole) {
 		text_maps_begin_process(&r->maps);
+		text_stacks_close(r);
 		r->base_count = 0;
 	}
 	for (bool first = true; !r->result && text_unescape_line(r->unescaped, &string); first = false) {
@@ -529,6 +631,7 @@ static bool read_string(struct text_reader *r, struct rest string)
 	}
 	if (whole) {
 		r->maps.process = process;
+		text_stacks_close(r);
 		r->line += 2; /* what follows is not of the same stack */
 		r->inner_lines += 2;
 		r->perf_depth = r->strace_depth = r->hotspot_depth = r->base_count = 0;
@@ -536,21 +639,56 @@ static bool read_string(struct text_reader *r, struct rest string)
 	return found;
 }
 
-/* Those in which a program's output stands: with \n in or behind it. Whether formats recognise a line. */
+/* Keys under which logs have a line of output. */
+static bool is_logged(struct str key)
+{
+	return str_equal(key, str_from("log")) || str_equal(key, str_from("message")) ||
+	       str_equal(key, str_from("msg")) || str_equal(key, str_from("MESSAGE"));
+}
+
+/* The next string of a line of JSON, whose end is passed. */
+static bool take_json_string(struct rest *line, struct str *out)
+{
+	const char *quote = line->at < line->end ? memchr(line->at, '"', (size_t)(line->end - line->at)) : NULL;
+	const char *end = quote ? text_string_end(quote + 1, line->end) : NULL;
+	if (!end)
+		return false;
+	*out = between(quote + 1, end);
+	line->at = end + 1;
+	return true;
+}
+
+/* {"log":"#0 0x…","stream":"stderr"} */
+static bool has_logged(struct rest line)
+{
+	struct str string;
+	while (take_json_string(&line, &string)) {
+		struct rest r = line;
+		blanks(&r);
+		if (!is_logged(string) || !take_literal(&r, ":"))
+			continue;
+		blanks(&r);
+		if (peek(&r) == '"')
+			return true;
+	}
+	return false;
+}
+
+/* Those in which a program's output stands: with \n in or behind it, or under a key that logs use. Whether formats
+ * recognise a line. */
 static bool read_strings(struct text_reader *r, struct rest line)
 {
-	const char *quote = line.at;
+	struct str string, key = {"", 0};
 	bool found = false;
 	if (!begin_unescaping(r))
 		return false;
 	r->escaped = TEXT_STRING;
-	while (!r->result && (quote = memchr(quote, '"', (size_t)(line.end - quote)))) {
-		const char *from = quote + 1, *end = text_string_end(from, line.end);
-		if (!end)
-			break;
-		if (find_word(from, end, "\\n"))
-			found = read_string(r, (struct rest){from, end}) || found;
-		quote = end + 1;
+	while (!r->result && take_json_string(&line, &string)) {
+		struct rest value = {string.data, string.data + string.len};
+		if (is_logged(key) || find_word(value.at, value.end, "\\n"))
+			found = read_string(r, value) || found;
+		blanks(&line);
+		key = peek(&line) == ':' ? string : (struct str){"", 0};
 	}
 	r->escaped = 0;
 	return found;
@@ -565,10 +703,19 @@ static void pass_json(struct text_reader *r, struct rest line)
 }
 
 /* Whether the line is JSON with strings of lines. */
-static bool read_json(struct text_reader *r, struct rest line)
+static bool read_json(struct text_reader *r, struct rest line, unsigned signs)
 {
-	return find_word(line.at, line.end, "\\n") &&
-	       (text_read_json(r, line) || read_strings(r, line) || *line.at == '{');
+	if (find_word(line.at, line.end, "\\n"))
+		return text_read_json(r, line) || read_strings(r, line) || *line.at == '{';
+	struct rest inner = line;
+	blanks(&inner);
+	if (r->json.depth || peek(&inner) != '{' || !has_logged(line))
+		return false;
+	if (!read_strings(r, line)) {
+		r->stacks.line = line;
+		ask_formats(r, line, signs);
+	}
+	return true;
 }
 
 static void read_plain(struct text_reader *r, const char *at, const char *end, unsigned signs)
@@ -578,7 +725,7 @@ static void read_plain(struct text_reader *r, const char *at, const char *end, u
 	at = behind_prefix(r, behind_colours(line.at, end), end, signs);
 	r->frames = 0;
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
-	if (!(signs & SIGN_QUOTE) || r->escaped || !read_json(r, (struct rest){at, end}))
+	if (!(signs & SIGN_QUOTE) || r->escaped || !read_json(r, (struct rest){at, end}, signs))
 		read_formats(r, at, end, signs);
 	if (r->json.depth)
 		pass_json(r, (struct rest){at, end});
@@ -617,7 +764,8 @@ static bool find_following(struct text_reader *r, const char *start, const char 
 	const char *from = stop < end ? stop + 1 : end;
 	const char *lf = memchr(from, '\n', (size_t)(end - from));
 	r->following = between(from, lf ? lf : end);
-	return lf || end - start > TEXT_LINE_MAX || !find_word(start, stop, "??? ");
+	bool matters = find_word(start, stop, "??? ") || (r->stacks.wanted && *start == '@'); /* jemalloc's title */
+	return lf || end - start > TEXT_LINE_MAX || !matters;
 }
 
 enum text_result text_reader_read(struct text_reader *r, struct str text, bool last, size_t *used)

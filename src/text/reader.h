@@ -57,6 +57,20 @@ enum text_base {
 };
 
 enum { TEXT_NO_MODULE = -1 };
+enum { TEXT_NO_STACK = UINT32_MAX };
+
+/* A part of the whole text given to the reader. */
+struct text_span {
+	uint64_t at;
+	uint32_t len;
+	uint8_t escaped; /* TEXT_STRING, TEXT_HTML or 0; see text_span_read */
+};
+
+/* What the text itself says of a frame; what it does not say is empty. */
+struct text_own {
+	struct text_span function, file, module;
+	uint32_t line; /* of the file; 0: not told */
+};
 
 struct text_frame {
 	uint64_t line;    /* its number, from 1; of an object of JSON, where it ends */
@@ -70,6 +84,18 @@ struct text_frame {
 	bool below_unknown; /* right below a return address that may be a signal's trampoline: the maps tell */
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;
+	/* With text_reader_tell_named only: */
+	bool named; /* the text has its name, and there is nothing to look up: only line, stack, number and own are set
+	             */
+	uint32_t stack;  /* counted from 0; TEXT_NO_STACK: it repeats a frame, as in a sanitizer's SUMMARY */
+	uint32_t number; /* in the stack, as the text has it, else counted from 0 */
+	struct text_own own;
+};
+
+/* What stands above a stack; what is empty does not. */
+struct text_stack {
+	const char *words;            /* to stand before the title, such as "Thread " */
+	struct text_span title, lead; /* lead: the line above the title, if it says what that is about */
 };
 
 struct text_module {
@@ -98,6 +124,12 @@ bool text_reader_know(struct text_reader *r, struct str name, struct str id);
  * Call it before reading. */
 void text_reader_use_fixed(struct text_reader *r, struct str program);
 
+/* The caller wants all frames: those that have names already, too, and which stack each belongs to. Call it before
+ * reading. A frame that stands alone and has a name is not told. */
+void text_reader_tell_named(struct text_reader *r);
+/* While `frame` is called: the stack of this frame. */
+const struct text_stack *text_reader_stack(const struct text_reader *r);
+
 enum text_result {
 	TEXT_OK,
 	TEXT_STOPPED, /* frame returned false */
@@ -121,6 +153,8 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f);
 /* Gives a frame whose module was named without a path the one that the maps tell. TEXT_TOO_MANY_MODULES,
  * TEXT_NO_MEMORY. */
 enum text_result text_reader_find_path(struct text_reader *r, struct text_frame *f);
+/* Frames with names that were told. */
+uint64_t text_reader_named(const struct text_reader *r);
 /* The formats that are read, as a list for people. */
 extern const char text_formats[];
 /* The reader's, if the text had no frames so far; NULL: no line looks like one. */

@@ -81,3 +81,16 @@ bool text_unescape_html(struct text_unescaped *u, struct rest line)
 	u->at[u->len] = (uint32_t)(line.at - u->start);
 	return line.at == line.end;
 }
+
+struct str text_span_read(struct text_unescaped *u, struct str whole, const struct text_span *span)
+{
+	struct rest r = {whole.data + span->at, whole.data + span->at + span->len};
+	if (!span->len || !span->escaped)
+		return between(r.at, r.end);
+	u->start = r.at;
+	if (span->escaped == TEXT_STRING)
+		text_unescape_line(u, &r);
+	else
+		text_unescape_html(u, r);
+	return (struct str){u->text, u->len};
+}

@@ -4,6 +4,7 @@
 #ifndef TEXT_UNESCAPE_H
 #define TEXT_UNESCAPE_H
 
+#include "text/reader.h"
 #include "text/scan.h"
 
 enum { UNESCAPED_MAX = 16 << 10 };
@@ -25,5 +26,8 @@ bool text_unescape_line(struct text_unescaped *u, struct rest *string);
 bool text_is_html(const char *at, const char *end);
 /* False: the line is too long. */
 bool text_unescape_html(struct text_unescaped *u, struct rest line);
+
+/* A part of a text without its escapes, in u where it has some; whole is that text. */
+struct str text_span_read(struct text_unescaped *u, struct str whole, const struct text_span *span);
 
 #endif

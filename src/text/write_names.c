@@ -7,6 +7,14 @@
 
 #include "base/put.h"
 
+bool text_edit_applies(const struct text_edit *edit, uint64_t *done)
+{
+	if (edit->at < *done)
+		return false;
+	*done = edit->at + edit->cut;
+	return true;
+}
+
 static void put_words(struct buffer *out, const char *text)
 {
 	buffer_append(out, text, strlen(text));

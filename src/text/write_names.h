@@ -12,6 +12,10 @@ struct text_call {
 	uint32_t line;             /* 0: unknown */
 };
 
+/* Whether an edit is applied to a text of which the first *done bytes are settled; then those up to its end are, too.
+ * One inside what another replaces is not. All who write names, or tell of edits, ask this of every edit in turn. */
+bool text_edit_applies(const struct text_edit *edit, uint64_t *done);
+
 /* calls: innermost first, the last is the function itself; at least one. Control characters stay escaped, so that a
  * name is never more than a part of its line. */
 void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count);

@@ -24,6 +24,10 @@ static bool take_frame(void *arg, const struct text_frame *f)
 	bool is_near = f->address <= f->offset && f->offset - f->address <= 1;
 	fuzz_check(f->line >= s->line && (is_near || f->module == TEXT_NO_MODULE), "an address or a line");
 	s->line = f->line;
+	const struct text_span *own = &f->own.function;
+	fuzz_check(own->at <= s->size && own->len <= s->size - own->at, "a name outside the text");
+	fuzz_check(!f->named || (own->len && !f->edit_count), "a named frame without a name, or with edits");
+	s->sum = s->sum * 31 + f->stack * 5 + f->number + own->at + own->len + f->own.file.len + f->own.line;
 	fuzz_check(f->edit_count <= TEXT_EDITS_MAX, "too many edits");
 	fuzz_check(
 	        f->module == TEXT_NO_MODULE || (uint32_t)f->module < text_reader_modules(s->reader), "no such module");
@@ -52,6 +56,8 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 	fuzz_check(
 	        r && text_reader_know(r, str_from("prog"), str_from("0123456789ABCDEF0123456789ABCDEF0")), "no memory");
 	s->reader = r;
+	if (size % 2)
+		text_reader_tell_named(r);
 	while (at < size && !result) {
 		end = size - end > piece ? end + piece : size;
 		result = text_reader_read(r, (struct str){(const char *)data + at, end - at}, end == size, &used);

@@ -18,7 +18,7 @@
 
 #include "base/buffer.h"
 #include "seed.h"
-#include "text/known_name.h"
+#include "text/file_offsets.h"
 #include "text/reader.h"
 #include "text/signs.h"
 #include "text/write_names.h"

@@ -196,7 +196,7 @@ GIVEN = {
     "    #4 0x55d9c3a05000 in f(int, char const*) /src/b.c:7:3": ["f(int, char const*)", "/src/b.c:7", ""],
     "    #5 0x7f3fa0e45249 in __libc_start_main (/lib/libc.so.6+0x27249) (BuildId: 93ac)": ["__libc_start_main", "not found", "libc.so.6+0x27249"],
     "    #6 0x7f44b7d65249 in __libc_start_call_main csu/../nptl/start.h:58:16": ["__libc_start_call_main", "csu/../nptl/start.h:58", ""],
-    "    #7 0x7f3fa0e45249 in <b>/x</b>": ["0x7f3fa0e45249 in <b>/x</b>", "", ""],
+    "    #7 0x7f3fa0e45249 in <b>/x</b>": ["<b>/x</b>", "", ""],
 }
 
 
@@ -244,7 +244,7 @@ def test_frames_of_mariadb_are_one_stack(page):
     text = "Thread pointer: 0x0\nmariadbd(my_print_stacktrace+0x2e)[0x5627924b887e]\nlibc_sigaction.c:0(__restore_rt)[0x7f73c985a050]\n"
     page.send(f"MODULE Linux x86_64 {APP[1]} app\n{text}/opt/app(+0x1014)[0x7f73ca28f0f9]\nnptl/pthread_create.c:442(start_thread)[0x7f73c98a71f5]\n").result("main")
     assert titles(page) == ["Thread pointer: 0x0"] and "4 frames · all with a name" in page.text("summary")
-    assert page.cells("#frames .given .name") == ["my_print_stacktrace+0x2e", "__restore_rt", "start_thread"]
+    assert page.cells("#frames .given .name") == ["my_print_stacktrace", "__restore_rt", "start_thread"]
 
 
 def test_addresses_without_a_map_say_what_to_add(page):
@@ -368,7 +368,7 @@ def test_real_reports_as_stacks(page, name):
 
 
 # Frames of one stack in tests/data/text/crash, with those that had a name.
-WHOLE = {"eu-stack-b": 10, "gdb-full": 10, "lldb-handler": 9, "perf-srcline": 6, "ruby": 23, "rust": 36}
+WHOLE = {"eu-stack-b": 10, "gdb-full": 10, "lldb-handler": 9, "perf-srcline": 6, "ruby": 23, "rust": 35}
 
 
 @pytest.mark.parametrize("name", WHOLE)

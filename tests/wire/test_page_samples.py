@@ -11,13 +11,17 @@ import pytest
 
 from browser import CHROMIUM, DRIVER, Page, browser
 from stack import ROOT, Stack
+from test_filter import run_filter
 from test_formats import CRASH, IDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")]
 
+CORPUS = os.path.join(ROOT, "tests", "fuzz", "corpus", "stacks")
 DATA = os.path.join(ROOT, "tests", "data", "text")
 FOLDER = "/home/builder/src/project-1.0/library/core/"  # of the sources
+FOLDERS = re.compile(r".*[/\\]")
 FILES = sorted(os.path.join(folder, name) for folder in (DATA, CRASH) for name in os.listdir(folder) if name.endswith((".txt", ".json")))
+FILES += sorted(os.path.join(CORPUS, name) for name in os.listdir(CORPUS))
 
 # Asks, waits for the rows of both views, and returns of each row the text that is painted: the characters that lie within all boxes that
 # clip them, before an ellipsis.
@@ -108,7 +112,7 @@ def stack():
         for path in FILES:
             for frame in ask(s, path, sample(path), Accept="application/json").json()["frames"]:
                 symbols = os.path.join(os.path.dirname(path), frame.get("module", "").split(".")[0] + ".sym")
-                if os.path.isfile(symbols) and frame["id"]:
+                if os.path.isfile(symbols) and frame.get("id"):
                     with open(symbols, encoding="utf-8") as f:
                         body = f.read().split("\n", 1)[1]
                     s.symbols.add(frame["module"], re.sub(r"^(FILE \d+ )", rf"\1{FOLDER}", body, flags=re.M), frame["id"])
@@ -139,12 +143,30 @@ def lost_in_frames(seen, reply):
     """Calls of which the name, or the file and line, is not painted in any row."""
     rows = [bare(row) for row in seen["frames"]]
     lost = []
-    for frame in reply["frames"]:
+    for frame in reply["frames"][: len(rows) // 2 if seen["long"] else None]:
         for call in [*frame.get("inlines", []), frame] if "function" in frame else []:
-            place = f"{os.path.basename(call.get('file', ''))}:{call['line']}" if "line" in call else ""
-            if not any(bare(call["function"]) in row and place in row for row in rows):
+            place = f"{FOLDERS.sub('', call['file'])}:{call['line']}" if "line" in call else ""
+            name = bare(call["function"])[: 20 if seen["long"] else None]
+            if not any(name in row and place in row for row in rows):
                 lost.append((call["function"], place))
     return lost
+
+
+def counts_of(stack, path, text, seen, reply):
+    """(frames, with a name), as each tells it."""
+    frames = [frame for frame in reply["frames"] if "stack" in frame]
+    counts = {"server": (len(frames), sum("reason" not in frame for frame in frames))}
+    total, named = re.match(r"([\d,]+) frames?\b.* · (all|none|[\d,]+) with a name", seen["summary"]).groups()
+    total = int(total.replace(",", ""))
+    counts["page"] = total, total if named == "all" else 0 if named == "none" else int(named.replace(",", ""))
+    rows = re.findall(r"^#\d", seen["text"], re.M)
+    if reply["frames"] and text == sample(path):
+        counts["copy"] = len(rows), counts["server"][1]
+        arguments = [word for module, ident in given(path).items() for word in ("--module", f"{module}={ident}")]
+        said = run_filter(text, "--url", f"http://127.0.0.1:{stack.node.nginx.port}", *arguments).stderr.decode()
+        whole = re.search(r"all frames have names already: (\d+)", said)
+        counts["symbtool"] = (int(whole[1]),) * 2 if whole else tuple(map(int, re.search(r"(\d+) frames?, (\d+) named", said).groups()))
+    return counts
 
 
 def walk(page, stack, path, text):
@@ -154,8 +176,12 @@ def walk(page, stack, path, text):
     written, reply = ask(stack, path, text).text, ask(stack, path, text, Accept="application/json").json()
     if "none" in seen:
         return {"none": seen["none"]} if reply["frames"] else {}
+    counts = counts_of(stack, path, text, seen, reply)
     copied = [] if seen["copy"] == written else [seen["copy"][-200:]]
-    return {"report": lost_in_report(seen, written), "frames": lost_in_frames(seen, reply), "copy": copied}
+    return {
+        "report": lost_in_report(seen, written), "frames": lost_in_frames(seen, reply), "copy": copied,
+        "counts": [] if len(set(counts.values())) == 1 else [counts],
+    }  # fmt: skip
 
 
 def variants(text, reply):
@@ -169,7 +195,8 @@ def test_every_sample_in_every_view(page, stack):
     lost = []
     for path in FILES:
         text = sample(path)
-        for kind, whole in variants(text, ask(stack, path, text, Accept="application/json").json()).items():
+        whole = ask(stack, path, text, Accept="application/json").json()
+        for kind, whole in (variants(text, whole) if os.path.dirname(path) != CORPUS else {"whole": text}).items():
             for view, bad in walk(page, stack, path, whole).items():
                 if bad:
                     lost.append(f"{os.path.basename(path)} {kind} {view}: {len(bad)}, such as {bad[:2]}")

@@ -76,8 +76,11 @@ def test_frames_as_json_with_reasons(one):
     frames = frames_of(post(one, TEXT + f"\nMODULE Linux x86_64 {CORRUPT[1]} bad.so\nbad.so+0x1 app+0x10\n", JSON))
     assert frames[0] == {
         "text_line": 3,
+        "stack": 0,
+        "frame": 0,
         "module": "app",
         "id": APP[1],
+        "path": "/opt/app",
         "offset": "0x1014",
         "module_offset": "0x1014",
         "function": "main",
@@ -100,7 +103,7 @@ def test_frames_as_json_with_reasons(one):
         (10, "app", "below first symbol"),
     ]
     assert frames[6]["detail"] == "no MODULE line at the start", frames[6]
-    assert frames[4] == {"text_line": 7, "offset": "0x7f85bd54d249", "reason": "no module", "module_offset": "0x7f85bd54d249"}
+    assert frames[4] == {"text_line": 7, "stack": 0, "frame": 4, "offset": "0x7f85bd54d249", "reason": "no module", "module_offset": "0x7f85bd54d249"}
 
 
 def test_edits_applied_to_the_text_give_the_reply_as_text(one):
@@ -127,23 +130,85 @@ def test_edits_applied_to_the_text_give_the_reply_as_text(one):
         assert not text or any("edits" in f for f in frames)
 
 
-@pytest.mark.parametrize("line", ["#0 app+0x1014", "\u00e4 \"quoted\" {app+0x1014}", ""])
 @pytest.mark.parametrize("wrap", ["{}", "Nov 26 18:56:33 host app[12]: {}", "2026-11-26T18:56:33.1234567Z stdout F {}", "web-1  | {}", "[pod/web-1/app] {}", "[    5.123456] {}", "[    5.123] (EE) {}",
     ">> > {}", "\x1b[1;31m{}", "> [web] \x1b[0m{}", '{{"n": [1, null], "user": "J\u00fcrgen", "log": {},\t"stream": "stderr"}}', ' {{"a": {{"MESSAGE": {}}}}}', '> {{"msg":{}}}'])  # fmt: skip
-def test_what_a_log_has_around_a_line(one, wrap, line):
-    """From what the reply tells, each line is found again; runs of equal ones are told once."""
+def test_stacks_of_a_text_and_their_titles(one, wrap):
+    """Without what a log puts around a line; frames with names and without have their numbers."""
     quoted = "{" in wrap.replace("{}", "")
-    lines = ["first", *[wrap.format(json.dumps(line) if quoted else line)] * 3, "last"]
-    body = "\n".join(lines).encode()
-    reply = post(one, body, {**JSON, "Edits": "true"}).json()
-    assert "around" not in post(one, body, JSON).json()
-    if wrap == "{}":
-        assert "around" not in reply
-        return
-    (first, before, after), end = reply["around"]
-    assert (first, end) == (2, [5, 0, 0]) and (after > 0) == quoted
-    inner = lines[1].encode()[before : len(lines[1].encode()) - after].decode()
-    assert (json.loads(f'"{inner}"') if quoted else inner) == line, reply["around"]
+    title = 'it "died" {here}'
+    lines = [title, "#0  0x55 in known (a=1) at /src/a b.c:7", "#1  0x56 app+0x1014", "#2  0x57 in known () from /lib/libx.so", "", "another", "#0  0x56 app+0x1014"]
+    body = f"MODULE Linux x86_64 {APP[1]} app\n" + "\n".join(wrap.format(json.dumps(line) if quoted else line) for line in lines)
+    reply = post(one, body, JSON).json()
+    assert reply["stacks"] == [{"title": title}, {"title": "another"}]
+    place = [(f["text_line"], f["stack"], f["frame"], f["function"], f.get("named")) for f in reply["frames"]]
+    assert place == [(3, 0, 0, "known (a=1)", True), (4, 0, 1, "main", None), (5, 0, 2, "known ()", True), (8, 1, 0, "main", None)]
+    first, _, third, _ = reply["frames"]
+    assert (first["file"], first["line"], third["module"]) == ("/src/a b.c", 7, "/lib/libx.so")
+
+
+# Frames that are named already, by format, as their programs write them: (frame, function, file, line, module) of each.
+NAMED = {
+    "ClickHouse": (
+        "3. ./src/Common/Exception.cpp:102: DB::Exception::Exception(int) @ 0x000000000e5a in /usr/bin/clickhouse\n4.1. inlined from ./src/a.cpp:12: DB::f()\n4. ? @ 0x000000000ea0 in /usr/bin/clickhouse\n5. main @ 0x000000000ea1 in /usr/bin/clickhouse\n6. ? @ 0x00007f9c in ?\n",
+        [(3, "DB::Exception::Exception(int)", "./src/Common/Exception.cpp", 102, "/usr/bin/clickhouse"), (4, None, None, None, "clickhouse"), (5, "main", None, None, "/usr/bin/clickhouse"), (6, None, None, None, None)],
+    ),
+    "Unreal Engine": (
+        "0x00007f04622e0d90 libc.so.6!UnknownFunction(0x29d8f)\n0x00000000072d6d08 Game!FDebug::Check(char const*) [/build/A b.cpp:123]\n",
+        [(0, None, None, None, "libc.so.6"), (1, "FDebug::Check(char const*)", "/build/A b.cpp", 123, "Game")],
+    ),
+    "Unity": ("0x00007FF8A5C04F69 (ntdll) KiUserExceptionDispatcher\n0x00007FF8A5C04F70 (ntdll) f\n", [(0, "KiUserExceptionDispatcher", None, None, "ntdll"), (1, "f", None, None, "ntdll")]),
+    "Swift": (
+        "0      0x0000000000001139 f(_:) + 9 in app at /src/a.swift:3:9\n1 [ra] 0x0000000000001150 <unknown> in app\n2 [ra] [system] 0x00007f8b7d45a050 crash + 14 in libcrash.so\n",
+        [(0, "f(_:)", "/src/a.swift", 3, "app"), (1, None, None, None, None), (2, "crash", None, None, "libcrash.so")],
+    ),
+    "Wine": (
+        "=>0 0x00000321661370 in crash (+0x1370) (0x0000000021fcb0)\n  1 0x0000007b627e49 BaseThreadInitThunk+0x9(entry=<internal error>) [Z:\\src\\thread.c:61] in kernel32 (0000000000000000)\n",
+        [(0, None, None, None, "crash"), (1, "BaseThreadInitThunk+0x9(entry=<internal error>)", "Z:\\src\\thread.c", 61, "kernel32")],
+    ),
+    "perf script": (
+        "app 71 1.5: 1 cycles:\n\tffffffff8104 do_syscall_64 ([kernel.kallsyms])\n\t      55d0c f (inlined)\n\t      55d0c [unknown] (/opt/gone)\n",
+        [(0, "do_syscall_64", None, None, "kernel.kallsyms"), (1, "f", None, None, None), (2, None, None, None, "gone")],
+    ),
+    "bpftrace": ("@[\n    spin+9\n    0x7fd028a3a171\n    main+70\n]: 3\n", [(0, "spin+9", None, None, None), (1, None, None, None, None), (2, "main+70", None, None, None)]),
+    "Zig": (
+        "/src/a b.zig:3:5: 0x11c62f9 in show (app)\npub fn show() void {\n    ^\n???:?:?: 0x7f88e043a10f in ??? (/opt/gone.so)\n/src/c.zig:4:31: 0x11c6114 in main (app)\n",
+        [(0, "show", "/src/a b.zig", 3, "app"), (1, None, None, None, None), (2, "main", "/src/c.zig", 4, "app")],
+    ),
+    "D": ("??:? f [0x7f3c]\n??:? ???[0x7f3c7e7ba10f]\n/src/app.d:12 void app.main() [0x7f3c7e7ba11f]\n", [(0, "f", None, None, None), (1, None, None, None, None), (2, "void app.main()", "/src/app.d", 12, None)]),
+    "PyTorch": (
+        "frame #0: c10::Error::Error(int) + 0x1110 (0x7f38397ed110 in /opt/libc10.so)\nframe #1: <unknown function> + 0x1110 (0x7f38397ed110 in /opt/gone.so)\n",
+        [(0, "c10::Error::Error(int)", None, None, "/opt/libc10.so"), (1, None, None, None, "gone.so")],
+    ),
+    "Python": (
+        '  Binary file "/usr/bin/python3.14", at _Py_DumpStack+0x3e [0x53d28e]\n  Binary file "/opt/gone.so", at +0x1115 [0x7f0000001115]\n',
+        [(0, "_Py_DumpStack", None, None, "/usr/bin/python3.14"), (1, None, None, None, "gone.so")],
+    ),
+    "backward-cpp": (
+        'Stack trace (most recent call last):\n#2    Object "/lib/libc.so.6", at 0x7f50a5c45304, in __libc_start_main\n#1    Object "/opt/gone.so", at 0x7f50a6173104, in \n#0    Source "/src/a.cpp", line 12, in crash\n',
+        [(2, "__libc_start_main", None, None, "/lib/libc.so.6"), (1, None, None, None, None), (0, "crash", "/src/a.cpp", 12, None)],
+    ),
+    "massif": (
+        "->99.99% (10,000,000B) 0x1091A7: grab (in /opt/app)\n| ->99.99% (10,000,000B) 0x484B10F: ??? (in /opt/gone.so)\n|   ->99.99% (10B) 0x484B10F: main (a.c:3)\n",
+        [(0, "grab", None, None, "/opt/app"), (1, None, None, None, None), (2, "main", "a.c", 3, None)],
+    ),
+    "minidump-stackwalk": (
+        "0|0|app|f(int)|/src/a.c|12|0x3\n0|1|gone.so||||0x12\n0|2|app|main|||0x12\n",
+        [(0, "f(int)", "/src/a.c", 12, "app"), (1, None, None, None, "gone.so"), (2, "main", None, None, "app")],
+    ),
+    "Sentry": (
+        '{"frames": [{"function": "a \\"b\\"", "filename": "x.c", "lineno": 3, "instruction_addr": "0x1"}, {"instruction_addr": "0x2"}, {"function": "c"}]}\n',
+        [(0, 'a "b"', "x.c", 3, None), (1, None, None, None, None), (2, "c", None, None, None)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_frames_that_a_text_names_are_in_one_stack_with_the_others(one, name):
+    text, frames = NAMED[name]
+    reply = post(one, text, JSON).json()
+    named = [(f["frame"], f.get("function"), f.get("file"), f.get("line"), f.get("module")) for f in reply["frames"]]
+    assert named == frames and all(f["stack"] == 0 and f.get("named", False) == ("function" in f) for f in reply["frames"])
+    assert all(("reason" in f) != ("function" in f) for f in reply["frames"])
 
 
 def test_an_image_without_an_address_has_no_made_up_one(one):

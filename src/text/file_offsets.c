@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "text/known_name.h"
+#include "text/file_offsets.h"
 
 #include "text/scan.h"
 
@@ -21,4 +21,27 @@ bool text_confirms(const struct text_frame *f, struct str name, struct str funct
 	/* what is looked up of a return address is the byte before it */
 	return f->base == TEXT_FILE && take_0x(&offset, &told) && offset.at == end &&
 	       told == behind + (f->offset - f->address) && is_same_function(between(name.data, plus), function);
+}
+
+void text_confirm_guesses(const struct text_guesses *g)
+{
+	for (size_t i = 0; i < g->count; i++) {
+		const struct text_frame *f = g->frame(g->arg, i);
+		bool *confirmed = f->base == TEXT_FILE && f->edit_count ? g->confirmed(g->arg, i) : NULL;
+		if (!confirmed || *confirmed || f->edits[0].at < g->base)
+			continue;
+		struct str name = {g->text.data + (f->edits[0].at - g->base), f->edits[0].cut};
+		struct text_answer found = g->found(g->arg, i);
+		*confirmed = text_confirms(f, name, found.function, found.behind);
+	}
+}
+
+void text_drop_guesses(const struct text_guesses *g, void (*drop)(void *arg, size_t i))
+{
+	for (size_t i = 0; i < g->count; i++) {
+		bool guess = g->frame(g->arg, i)->base == TEXT_FILE;
+		const bool *confirmed = guess ? g->confirmed(g->arg, i) : NULL;
+		if (confirmed && !*confirmed)
+			drop(g->arg, i);
+	}
 }

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "text/named.h"
+
+#include "text/formats.h"
+
+enum {
+	LINE_BYTES = 16 << 10, /* of a line that is compared with the forms; names of C++ have some thousand */
+	STEPS = 256,           /* so many ends of parts are tried in a line, for all forms together */
+	NUMBER_DIGITS = 6,
+	SIGNS_MAX = 8, /* # that are tried in a line */
+};
+
+/* A blank stands for blanks, _ for blanks or nothing, and what is not listed here for itself:
+ *   %n %d    a decimal number; %n: the frame's
+ *   %x %h    a number with 0x; of 3 to 16 hex digits
+ *   %f %F    the function; %F: as long as possible, others as short as possible
+ *   %m       the module
+ *   %q %l    the file; its line
+ *   %p       both, as FILE:LINE or FILE:LINE:COLUMN
+ *   %r       Swift's marks
+ *   %*       anything
+ *   { }      around what is the function
+ * A form that begins with a blank needs one; others may stand behind blanks. */
+static const char *const forms[] = {
+        /* sanitizers, gdb, gfortran */
+        "#%n %x in %f (%m+%x)",
+        "#%n %x in %f (%m+%x) (BuildId: %*",
+        "#%n %x in %f at %p",
+        "#%n %x in %f from %m",
+        "#%n %x in %F %p",
+        "#%n %x in %f",
+        "#%n {<signal handler called>}",
+        "#%n %F %p (%m+%x)",
+        "#%n %F %p (%m+%x) (BuildId: %*",
+        "#%n %f (%m+%x) (BuildId: %*",
+        "#%n %f (%m+%x)",
+        "#%n %f at %p",
+        /* backward-cpp */
+        "#%n Object \"%m\", at %x, in %f",
+        "#%n Source \"%q\", line %l, in %f",
+        /* eu-stack */
+        "#%n %x - 1 %f - %m",
+        "#%n %x %f - %m",
+        "#%n %x - 1 %f",
+        "#%n %x %f",
+        /* lldb, PyTorch */
+        "frame #%n: %x %m`%f at %p",
+        "frame #%n: %x %m`%f",
+        "* frame #%n: %x %m`%f at %p",
+        "* frame #%n: %x %m`%f",
+        "frame #%n: %f + %x (%x in %m)",
+        /* Rust, Node.js, boost */
+        "%n: %x - %f",
+        "%n: %x %f [%m]",
+        "%n# %f at %p",
+        "%n# %f in %m",
+        "%n# %f",
+        /* ClickHouse */
+        "%n. %p: %f @ %x in %m",
+        "%n. %p: %f @ %x",
+        "%n. %f @ %x in %m",
+        "%n. %f @ %x",
+        /* Swift */
+        "%n %r %x %f + %d in %m at %p",
+        "%n %r %x %f + %d in %m",
+        "%n %r %x %f in %m at %p",
+        /* Wine */
+        "%n %x %f [%p] in %m (%*",
+        "%n %x %f in %m (%*",
+        "=>%n %x %f [%p] in %m (%*",
+        "=>%n %x %f in %m (%*",
+        /* macOS */
+        "%n %m %x %f + %d (%p)",
+        "%n %m %x %f + %d",
+        /* minidump-stackwalk */
+        "%d|%n|%m|%f|%q|%l|%*",
+        "%d|%n|%m|%f|||%*",
+        "%n %m!%f [%q : %l + %x]",
+        "%n %m!%f + %x",
+        /* valgrind; massif's tree */
+        "%x: %f (in %m)",
+        "%x: %f (%p)",
+        "==%d== at %x: %f (in %m)",
+        "==%d== at %x: %f (%p)",
+        "==%d== by %x: %f (in %m)",
+        "==%d== by %x: %f (%p)",
+        /* glog, absl */
+        "@ %x %d %f",
+        "@ %x (unknown) %f",
+        "@ %x %f",
+        /* Unreal Engine, Unity */
+        "%x %m!%f [%p]",
+        "%x %m!%f",
+        "%x (%m) %f",
+        /* Zig, D */
+        "%p: %x in %f (%m)",
+        "??:? %f [%x]",
+        "%p %f [%x]",
+        /* MariaDB, after addr2line */
+        "%p(%f)_[%x]",
+        /* .NET NativeAOT */
+        "at %f + %x",
+        /* perf script: of the kernel, and inlined calls */
+        " %h %f ([%m])",
+        " %h %f (inlined)",
+};
+
+struct match {
+	const char *end;
+	struct text_named named;
+	unsigned steps;
+};
+
+static bool match(struct match *m, const char *form, const char *at);
+
+/* FILE:LINE or FILE:LINE:COLUMN. */
+static bool take_place(struct str text, struct text_named *out)
+{
+	uint64_t number[2] = {0, 0};
+	const char *end = text.data + text.len;
+	for (unsigned i = 0; i < 2; i++) {
+		const char *colon = find_last(text.data, end, ':');
+		struct rest digits = {colon ? colon + 1 : end, end};
+		if (!colon || colon == text.data || !take_decimal(&digits, &number[i]) || digits.at != end)
+			break;
+		end = colon;
+		out->line = (uint32_t)(number[i] <= UINT32_MAX ? number[i] : 0);
+	}
+	out->file = between(text.data, end);
+	return end < text.data + text.len && !ends_with(out->file, "??");
+}
+
+static bool keep(struct match *m, char kind, struct str part)
+{
+	struct rest digits = {part.data, part.data + part.len};
+	uint64_t line;
+	switch (kind) {
+	case 'f':
+	case 'F':
+		m->named.function = part;
+		return !is_blank((unsigned char)*part.data);
+	case 'm':
+		m->named.module = part;
+		return !is_blank((unsigned char)*part.data);
+	case 'q':
+		m->named.file = part;
+		return true;
+	case 'l':
+		if (!take_decimal(&digits, &line) || digits.at != digits.end || line > UINT32_MAX)
+			return false;
+		m->named.line = (uint32_t)line;
+		return true;
+	case 'p':
+		return take_place(part, &m->named);
+	}
+	return true;
+}
+
+/* Where a part may end that began at `from`: the next place after `after` at which what follows in the form may begin,
+ * or the one before it; NULL: there is none. */
+static const char *next_end(const struct match *m, const char *follows, const char *from, const char *after, bool last)
+{
+	if (!*follows)
+		return after ? NULL : m->end;
+	if (last)
+		return find_last(from + 1, after ? after : m->end, *follows);
+	after = after ? after + 1 : from + 1;
+	return after < m->end ? memchr(after, *follows, (size_t)(m->end - after)) : NULL;
+}
+
+/* A part whose end the rest of the form tells. */
+static bool match_part(struct match *m, char kind, const char *form, const char *at)
+{
+	struct text_named before = m->named;
+	if (at == m->end)
+		return false;
+	for (const char *end = NULL; m->steps && (end = next_end(m, form, at, end, kind == 'F'));) {
+		m->steps--;
+		m->named = before;
+		if (keep(m, kind, between(at, end)) && match(m, form, end))
+			return true;
+	}
+	m->named = before;
+	return false;
+}
+
+static bool take_hex_number(struct rest *r)
+{
+	const char *from = r->at;
+	struct str digits = take_hex_digits(r);
+	return r->at > from && digits.len >= 3 && digits.len <= 16;
+}
+
+static bool take_number(struct rest *r, char kind)
+{
+	uint64_t number;
+	const char *from = r->at;
+	switch (kind) {
+	case 'n':
+		return take_decimal(r, &number) && r->at - from <= NUMBER_DIGITS;
+	case 'd':
+		return take_decimal(r, &number);
+	case 'x':
+		return take_0x(r, &number);
+	default:
+		return take_hex_number(r);
+	}
+}
+
+/* "[ra] [system]", or nothing */
+static void pass_marks(struct rest *r)
+{
+	while (peek(r) == '[') {
+		const char *close = memchr(r->at, ']', (size_t)(r->end - r->at));
+		if (!close)
+			return;
+		r->at = close + 1;
+		blanks(r);
+	}
+}
+
+/* Whether the rest of the line has the rest of a form. */
+static bool match(struct match *m, const char *form, const char *at)
+{
+	struct rest r = {at, m->end};
+	for (; *form; form++) {
+		if (*form == '%' && strchr("ndxh", form[1])) {
+			if (!take_number(&r, *++form))
+				return false;
+		} else if (*form == '%' && form[1] == 'r') {
+			pass_marks(&r);
+			form++;
+			while (form[1] == ' ')
+				form++;
+		} else if (*form == '%') {
+			return form[1] == '*' || match_part(m, form[1], form + 2, r.at);
+		} else if (*form == ' ' || *form == '_') {
+			if (!blanks(&r) && *form == ' ')
+				return false;
+		} else if (*form == '{') {
+			const char *close = strchr(form, '}');
+			m->named.function = (struct str){r.at, (size_t)(close - form - 1)};
+		} else if (*form != '}') {
+			if (peek(&r) != (unsigned char)*form)
+				return false;
+			r.at++;
+		}
+	}
+	return r.at == r.end;
+}
+
+/* Java's hs_err: "j  Crash.die()I+0", "v  ~StubRoutines::call_stub" */
+static bool read_hotspot(struct rest line, struct text_named *out)
+{
+	bool is = line.end - line.at > 3 && strchr("jJvA", *line.at) && *line.at && line.at[1] == ' ';
+	*out = (struct text_named){.function = trimmed(between(line.at, line.end))};
+	return is && out->function.len > 3;
+}
+
+/* Where a line of massif's tree has a frame: "| ->99.99% (10,000,000B) 0x1091A7: grab (in /opt/app)". */
+static const char *behind_tree(struct rest line)
+{
+	static const char mark[] = "B) 0x";
+	const char *arrow = find_word(line.at, line.end, "->"), *at = arrow ? find_word(arrow, line.end, mark) : NULL;
+	return at ? at + strlen("B) ") : line.at;
+}
+
+bool text_read_named(struct rest line, bool below, struct text_named *out)
+{
+	while (line.end > line.at && is_blank((unsigned char)line.end[-1]))
+		line.end--;
+	if (line.at == line.end || line.end - line.at > LINE_BYTES)
+		return false;
+	if ((below && read_hotspot(line, out)) || text_windbg_symbol(line, out))
+		return true;
+	struct rest inner = line;
+	blanks(&inner);
+	if (peek(&inner) == '|' || peek(&inner) == '-')
+		inner.at = behind_tree(inner);
+	struct match m = {.end = line.end, .steps = STEPS};
+	for (size_t i = 0; i < sizeof forms / sizeof *forms && m.steps; i++) {
+		m.named = (struct text_named){.line = 0};
+		if (!match(&m, forms[i], *forms[i] == ' ' ? line.at : inner.at))
+			continue;
+		*out = m.named;
+		out->function = text_without_offset(out->function);
+		return !text_is_placeholder(out->function);
+	}
+	return false;
+}
+
+/* ---- numbers ---- */
+
+static bool take_few_digits(struct rest *r, uint64_t *number)
+{
+	const char *from = r->at;
+	return take_decimal(r, number) && r->at - from <= NUMBER_DIGITS;
+}
+
+/* "#3 " or "#3:", at the beginning or behind a blank. */
+static bool take_signed_number(struct rest line, uint64_t *number)
+{
+	const char *sign = line.at;
+	for (unsigned i = 0; i < SIGNS_MAX && sign < line.end; i++, sign++) {
+		sign = memchr(sign, '#', (size_t)(line.end - sign));
+		if (!sign)
+			return false;
+		struct rest r = {sign + 1, line.end};
+		if ((sign == line.at || is_blank((unsigned char)sign[-1])) && take_few_digits(&r, number) &&
+		        (is_blank(peek(&r)) || peek(&r) == ':'))
+			return true;
+	}
+	return false;
+}
+
+int64_t text_frame_number(struct rest line)
+{
+	uint64_t number, other;
+	struct rest r;
+	blanks(&line);
+	take_literal(&line, "=>"); /* Wine */
+	r = line;
+	if (take_literal(&r, "==") && take_decimal(&r, &number) && take_literal(&r, "==") && blanks(&r))
+		return take_literal(&r, "at 0x") ? 0 : take_literal(&r, "by 0x") ? TEXT_NEXT : TEXT_UNNUMBERED;
+	r = line;
+	if (take_literal(&r, "@") && blanks(&r))
+		return take_literal(&r, "0x") ? TEXT_NEXT : TEXT_UNNUMBERED;
+	if (text_windbg_number(line, &number))
+		return (int64_t)number;
+	if (take_signed_number(line, &number))
+		return (int64_t)number;
+	r = line;
+	if (take_decimal(&r, &other) && take_literal(&r, "|") && take_few_digits(&r, &number) && peek(&r) == '|')
+		return (int64_t)number;
+	r = line;
+	if (!take_few_digits(&r, &number))
+		return TEXT_UNNUMBERED;
+	if ((peek(&r) == ':' || peek(&r) == '#' || peek(&r) == '.') && r.end - r.at > 1 &&
+	        is_blank((unsigned char)r.at[1]))
+		return (int64_t)number;
+	/* "3   MyApp  0x0000000104b5c8d4 …", "3 [ra] 0x…", " 3 0x… in app" */
+	const char *hex = is_blank(peek(&r)) ? find_word(r.at, r.end, "0x") : NULL;
+	return hex && is_blank((unsigned char)hex[-1]) ? (int64_t)number : TEXT_UNNUMBERED;
+}
+
+/* ---- what is no name ---- */
+
+struct str text_without_offset(struct str name)
+{
+	const char *plus = find_last(name.data, name.data + name.len, '+');
+	struct rest r = {plus ? plus + 1 : name.data, name.data + name.len};
+	uint64_t ignored;
+	blanks(&r);
+	if (!plus || !(take_0x(&r, &ignored) || take_decimal(&r, &ignored)) || r.at != r.end)
+		return name;
+	return trimmed(between(name.data, plus));
+}
+
+bool text_is_placeholder(struct str name)
+{
+	static const char *const words[] = {"??", "<unknown", "(unknown", "[unknown", "unknown", "<null>", "n/a",
+	        "___lldb_unnamed_symbol", "(function-name not available)"};
+	struct rest r = {name.data, name.data + name.len};
+	uint64_t ignored;
+	if (!name.len || str_equal(name, str_from("?")))
+		return true;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (take_literal(&r, words[i]))
+			return true;
+	return take_0x(&r, &ignored) && (r.at == r.end || is_blank(peek(&r)));
+}
