@@ -11,7 +11,7 @@ void key_handle(struct exchange *x)
 	struct error e;
 	char key_id[64];
 	const char *token = exchange_param(x, "HTTP_AUTH_TOKEN");
-	enum err err = token ? upload_check_token(token, key_id, &e)
+	enum err err = token ? upload_check_token(token, RIGHT_UPLOAD, key_id, &e)
 	                     : auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, &e);
 	if (err)
 		exchange_reply_error(x, &e, 1);

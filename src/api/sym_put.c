@@ -27,7 +27,8 @@ enum err sym_put_end(const struct exchange *x, struct symfile_put *put, const st
 {
 	struct symfile_facts facts;
 	struct error other;
-	enum err err = symfile_put_commit(put, t->to_try, &facts, e);
+	enum code_origin by = t->to_try ? CODE_BY_TRY : t->owner ? CODE_BY_OWNER : CODE_BY_UPLOAD;
+	enum err err = symfile_put_commit(put, by, &facts, e);
 	if (err && error_http_status(err) < 500)
 		return err; /* refused, so nothing is stored */
 	if (!err) {
@@ -80,13 +81,15 @@ static enum err read_path(struct exchange *x, struct sym_target *t, struct error
 
 static enum err put(struct exchange *x, struct error *e)
 {
+	const char *key = exchange_param(x, "HTTP_AUTHORIZATION");
 	char key_id[64];
 	struct sym_target t;
-	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_UPLOAD, key_id, e);
+	enum err err = auth_check(key, RIGHT_UPLOAD, key_id, e);
 	if (!err)
 		err = read_path(x, &t, e);
 	if (err)
 		return err;
+	t.owner = auth_check(key, RIGHT_INVALIDATE, key_id, e) == ERR_OK;
 	struct store_client *c = store_permit_take_sym(x, e);
 	if (!c)
 		return e->code;

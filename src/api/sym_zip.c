@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/utf8.h"
+#include "keys/auth.h"
 #include "symfiles/put.h"
 #include "symfiles/zip.h"
 
@@ -192,7 +193,8 @@ static enum err check_token(struct zip_upload *u, struct error *e)
 	const char *token = exchange_param(u->x, "HTTP_AUTH_TOKEN");
 	if (!token)
 		return error_set(e, ERR_FORBIDDEN, "this requires an Auth-Token to authenticate the request");
-	enum err err = upload_check_token(token, u->key_id, e);
+	u->target.owner = upload_check_token(token, RIGHT_INVALIDATE, u->key_id, e) == ERR_OK;
+	enum err err = upload_check_token(token, RIGHT_UPLOAD, u->key_id, e);
 	return err == ERR_UNAUTHORIZED ? (e->code = ERR_FORBIDDEN) : err;
 }
 

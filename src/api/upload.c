@@ -39,13 +39,13 @@ bool upload_is_failure(enum err err)
 	return error_http_status(err) >= 500 && err != ERR_BUSY;
 }
 
-enum err upload_check_token(const char *token, char key_id[64], struct error *e)
+enum err upload_check_token(const char *token, unsigned rights, char key_id[64], struct error *e)
 {
 	static const char scheme[] = "APIKey ";
 	char header[600];
 	bool named = strncmp(token, scheme, strlen(scheme)) == 0;
 	snprintf(header, sizeof header, "%s%s", named ? "" : scheme, token);
-	return auth_check(header, RIGHT_UPLOAD, key_id, e);
+	return auth_check(header, rights, key_id, e);
 }
 
 void upload_refuse(struct exchange *x, const struct error *e)

@@ -9,15 +9,15 @@
 /* Whether an upload failed here, which operators want to know: the others are refused, or come too many at a time. */
 bool upload_is_failure(enum err err);
 /* Checks the value of an Auth-Token header, as Tecken's clients send it: one of our keys, with or without the word
- * APIKey, for the right to upload. Errors are those of auth_check. */
-enum err upload_check_token(const char *token, char key_id[64], struct error *e);
+ * APIKey, for one of the rights. Errors are those of auth_check. */
+enum err upload_check_token(const char *token, unsigned rights, char key_id[64], struct error *e);
 /* Replies with an error in the format that clients of uploads know. */
 void upload_refuse(struct exchange *x, const struct error *e);
 
 /* Which symbol file, and whether it is a try. */
 struct sym_target {
 	struct str name, id;
-	bool to_try;
+	bool to_try, owner; /* owner: the key may invalidate */
 };
 
 /* What every upload of one ends with: stores it when all has arrived, and frees the put; logs the upload, and forgets

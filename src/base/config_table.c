@@ -67,8 +67,8 @@ const struct config_row config_rows[] = {
         {"bucket_allow_local_redirects", TYPE_BOOL, AT(bucket_allow_local_redirects), "no", 0, 0, NULL, false, SYMBOLS,
                 "Follow redirects to loopback, link-local and private addresses."},
         {"sym_store", TYPE_STRING, AT(sym_store), "", 0, 0, NULL, false, SYMBOLS,
-                "Where uploaded symbol files are kept: file:///directory or s3://bucket/prefix. It is asked before the "
-                "sources, its folder try after them. Empty: such uploads are refused."},
+                "Where uploaded symbol files are kept: file:///directory or s3://bucket/prefix. It is asked after the "
+                "sources, its folder try last. Empty: such uploads are refused."},
         {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream redirect", true, SYMBOLS,
                 "Serve symbol files to anyone who asks for /NAME/ID/FILE.sym. redirect: send clients to S3 for files "
                 "in S3, by a URL that is valid for five minutes."},

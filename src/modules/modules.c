@@ -75,11 +75,18 @@ static bool want_sym(struct modules *m, struct module_want *w, struct str name, 
 	return true;
 }
 
-/* FileIDs are recognised by their form, whatever the name. */
+/* Whether uploads may have it by its FileID, which is recognised by its form, whatever the name. */
+static bool is_file_id(const struct modules *m, struct str id, struct file_id *file_id)
+{
+	return m->context.store && file_id_parse(file_id, id);
+}
+
+/* Sources come first, also for what may be a FileID: an upload changes nothing that they have. */
 bool modules_want(struct modules *m, struct module_want *w, struct str name, struct str id, struct str build_id)
 {
 	struct file_id file_id;
-	if (m->context.store && file_id_parse(&file_id, id))
+	bool sources = bucket_sources_count(m->context.sources) && bucket_can_hold(name, id);
+	if (!sources && is_file_id(m, id, &file_id))
 		return module_want_init_file(w, name, id, &file_id);
 	if (!want_sym(m, w, name, id))
 		return false;
@@ -93,6 +100,7 @@ bool modules_want(struct modules *m, struct module_want *w, struct str name, str
 /* Makes it a want for the next place. False: there is none. */
 static bool next_place(struct modules *m, struct module_want *w)
 {
+	struct file_id file_id;
 	struct build_id_question question;
 	const struct module_want was = *w;
 	bool missing = w->state == WANT_FAILED && w->failure == FAILURE_MISSING && !w->redirected, made;
@@ -101,9 +109,11 @@ static bool next_place(struct modules *m, struct module_want *w)
 		w->redirected = true;
 		w->image_base = was.own.redirect.image_base;
 		w->file = was.own.redirect.file;
-	} else if (missing && w->kind == WANT_SYMBFILE) {
-		made = want_sym(m, w, w->name, w->id);
-	} else if (missing && w->kind == WANT_SYM && m->context.store && build_id_question_parse(&question, w->id)) {
+	} else if (missing && w->kind == WANT_SYM && is_file_id(m, w->id, &file_id)) {
+		made = module_want_init_file(w, w->name, w->id, &file_id);
+		memcpy(w->why, was.why, sizeof w->why);
+	} else if (missing && w->kind != WANT_BUILD_ID && m->context.store &&
+	           build_id_question_parse(&question, w->id)) {
 		made = module_want_init_build_id(w, w->name, w->id, &question);
 		memcpy(w->why, was.why, sizeof w->why);
 	} else {
@@ -420,7 +430,7 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 	struct build_id_question question;
 	unsigned count = 1;
 	bool told = true, made = module_want_init(&wants[0], m->context.config->lookup, name, id);
-	if (m->context.store && file_id_parse(&file_id, id))
+	if (is_file_id(m, id, &file_id))
 		made = module_want_init_file(&wants[count++], name, id, &file_id) && made;
 	if (m->context.store && build_id_question_parse(&question, id))
 		made = module_want_init_build_id(&wants[count++], name, id, &question) && made;

@@ -67,7 +67,8 @@ void want_found(struct module_want *w, struct module *module)
 
 void want_settle(struct module_want *w, const struct outcome *o)
 {
-	if (w->kind != WANT_BUILD_ID) /* that has no reasons of its own: what the sources said stands */
+	if (w->kind == WANT_SYM ||
+	        *o->why) /* where uploads have no reason of their own, what the sources said stands */
 		memcpy(w->why, o->why, sizeof w->why);
 	w->state = o->class == OUTCOME_REDIRECT ? WANT_REDIRECTED : WANT_FAILED;
 	w->failure = o->class;

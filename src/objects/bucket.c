@@ -97,7 +97,8 @@ static bool add_source(
 	return true;
 }
 
-/* What was uploaded to the store comes first, except for what was uploaded as a try. */
+/* What was uploaded to the store comes after the sources, so that it changes nothing that they have; tries come last.
+ */
 static struct bucket_sources *make_sources(
         const struct config *c, const struct config_list *urls, const char *store, struct error *e)
 {
@@ -107,10 +108,12 @@ static struct bucket_sources *make_sources(
 		return NULL;
 	}
 	s->max_size = c->bucket_max_size;
-	bool stores = store && *store, good = !stores || add_source(s, store, "", c, e);
+	bool good = true;
 	for (unsigned i = 0; i < urls->count && good; i++)
 		good = add_source(s, urls->items[i], "", c, e);
-	if (good && (!stores || add_source(s, store, BUCKET_TRY "/", c, e)))
+	if (good && store && *store)
+		good = add_source(s, store, "", c, e) && add_source(s, store, BUCKET_TRY "/", c, e);
+	if (good)
 		return s;
 	bucket_sources_free(s);
 	return NULL;

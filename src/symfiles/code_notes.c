@@ -28,18 +28,14 @@ static struct {
 	atomic_bool stopping; /* also read without the lock, by a transfer */
 } notes = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
 
-/* One who uploads a file knows better than a source, so only what nobody has said yet is written. */
 static void keep(struct store_client *c, const struct note *n)
 {
-	struct code_module module;
 	struct error e;
-	struct str file = str_from(n->facts.code_file), id = str_from(n->facts.code_id);
-	enum err err = code_id_get(c, file, id, &module, &notes.stopping, &e);
-	bool new = err == ERR_MISSING;
-	if (new)
-		err = code_id_put(c, &n->facts, str_from(n->name), str_from(n->id), &e);
-	if (new && !err)
-		notes.kept(file, id);
+	bool said;
+	enum err err = code_id_put(
+	        c, &n->facts, str_from(n->name), str_from(n->id), CODE_BY_SOURCE, &said, &notes.stopping, &e);
+	if (said)
+		notes.kept(str_from(n->facts.code_file), str_from(n->facts.code_id));
 	if (err && !atomic_load(&notes.stopping))
 		log_event(LOG_LEVEL_WARNING, "code id not kept", "%s/%s: %s", n->name, n->id, e.text);
 }

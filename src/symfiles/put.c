@@ -10,7 +10,6 @@
 
 #include "base/gzip.h"
 #include "objects/bucket.h"
-#include "symfiles/code_ids.h"
 
 enum { GZIP_PIECE = 1 << 20, SEGMENT_MAX = 250 /* bytes: what file systems take */ };
 
@@ -130,6 +129,7 @@ static void make_path(char path[STORE_PATH_MAX], const struct symfile_put *p, bo
  * the code id's is stored, it leads to a file that is missing, as the code id was before. */
 struct code_id_beside {
 	const struct symfile_put *put;
+	enum code_origin by;
 	struct store_client *client; /* NULL: it has not begun */
 	pthread_t thread;
 	enum err err;
@@ -140,7 +140,8 @@ static void *put_code_id(void *arg)
 {
 	struct code_id_beside *b = arg;
 	const struct symfile_put *p = b->put;
-	b->err = code_id_put(b->client, symfile_check_facts(p->check), p->name, p->id, &b->error);
+	bool said;
+	b->err = code_id_put(b->client, symfile_check_facts(p->check), p->name, p->id, b->by, &said, NULL, &b->error);
 	return NULL;
 }
 
@@ -156,8 +157,9 @@ static void begin_code_id(struct code_id_beside *b)
 static enum err end_code_id(struct code_id_beside *b, struct error *e)
 {
 	const struct symfile_put *p = b->put;
+	bool said;
 	if (!b->client)
-		return code_id_put(p->client, symfile_check_facts(p->check), p->name, p->id, e);
+		return code_id_put(p->client, symfile_check_facts(p->check), p->name, p->id, b->by, &said, NULL, e);
 	pthread_join(b->thread, NULL);
 	store_client_give(b->client);
 	if (b->err)
@@ -174,26 +176,26 @@ static enum err commit_file(struct symfile_put *p, bool to_try, struct error *e)
 	return store_put_commit(put, path, e);
 }
 
-static enum err commit_both(struct symfile_put *p, bool to_try, struct error *e)
+static enum err commit_both(struct symfile_put *p, enum code_origin by, struct error *e)
 {
-	struct code_id_beside beside = {.put = p};
+	struct code_id_beside beside = {.put = p, .by = by};
 	struct error ignored;
 	begin_code_id(&beside);
-	enum err err = commit_file(p, to_try, e);
+	enum err err = commit_file(p, by == CODE_BY_TRY, e);
 	if (err && !beside.client)
 		return err;
 	enum err err_of_code = end_code_id(&beside, err ? &ignored : e);
 	return err ? err : err_of_code;
 }
 
-enum err symfile_put_commit(struct symfile_put *p, bool to_try, struct symfile_facts *facts, struct error *e)
+enum err symfile_put_commit(struct symfile_put *p, enum code_origin by, struct symfile_facts *facts, struct error *e)
 {
 	enum err err = symfile_check_end(p->check, e);
 	if (!err)
 		err = end_gzip(p, e);
 	*facts = *symfile_check_facts(p->check);
 	if (!err)
-		err = code_id_is_told(facts) ? commit_both(p, to_try, e) : commit_file(p, to_try, e);
+		err = code_id_is_told(facts) ? commit_both(p, by, e) : commit_file(p, by == CODE_BY_TRY, e);
 	symfile_put_abort(p);
 	return err;
 }

@@ -928,7 +928,7 @@ static enum err put_symfile(struct place *p, struct error *e)
 	struct symfile_put *put = symfile_put_begin(p->client, str_from("x.pdb"), str_from(HEX "1"), 1 << 20, e);
 	assert_non_null(put);
 	assert_int_equal(symfile_put_add(put, (const uint8_t *)text, strlen(text), e), ERR_OK);
-	return symfile_put_commit(put, false, &facts, e);
+	return symfile_put_commit(put, CODE_BY_UPLOAD, &facts, e);
 }
 
 static void a_file_and_its_code_id(void **state)

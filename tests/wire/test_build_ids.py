@@ -148,8 +148,8 @@ def test_sources_come_first(store):
     assert named(store, debug_id(build_id), name="other.so") == "uploaded"
 
 
-def test_32_digits_are_a_file_id_first(store):
-    """Then a debug id without its age in the sources, then a build id of 16 bytes or that debug id."""
+def test_32_digits_are_a_file_id_before_a_build_id(store):
+    """Behind a debug id without its age in the sources; then a build id of 16 bytes or that debug id."""
     build_id = new_build_id(16)
     hexa = build_id.hex()
     send(store, build_id, "by_build_id")

@@ -126,7 +126,7 @@ def test_a_large_file(store):
     assert gzip.decompress(got.raw) == text_of(name, noise) and len(got.raw) > 9 << 20
 
 
-def test_tries_come_after_all_sources(store):
+def test_uploads_come_after_all_sources_and_tries_last(store):
     name, other = "tried.so", "both.so"
     assert store.put(name, text_of(name, "FUNC 1000 100 0 tried\n"), path="/try" + path_of(name)).status == 200
     assert store.frame(name)["function"] == "tried"
@@ -135,7 +135,9 @@ def test_tries_come_after_all_sources(store):
     assert store.put(other, text_of(other, "FUNC 1000 100 0 tried\n"), path="/try" + path_of(other)).status == 200
     assert store.frame(other)["function"] == "source"
     assert store.put(other, text_of(other, "FUNC 1000 100 0 released\n")).status == 200
-    assert store.frame(other)["function"] == "released"
+    assert store.frame(other)["function"] == "source"
+    assert store.put(name, text_of(name, "FUNC 1000 100 0 released\n")).status == 200
+    assert store.frame(name)["function"] == "released"
 
 
 TEXT = text_of("bad.so")
@@ -249,8 +251,33 @@ def test_the_latest_upload_with_a_code_id_counts(store):
         assert store.stack.client.get("/again.exe/AB12/again.sym").headers["Location"] == "../.." + path
 
 
+def test_a_code_id_stays_its_first_owners(store):
+    """A key that may only upload takes none over, nor does a try; a source's, an owner's and the namesake's does."""
+    plain = store.stack.add_key("only", "upload")
+    store.stack.daemon.reload()
+
+    def leads_to(name):
+        return store.stack.client.get("/wanted.dll/AB99/wanted.sym").headers["Location"] == "../.." + path_of(name)
+
+    def say(name, key, path=""):
+        data = told(name, "wanted.dll", "AB99")
+        assert store.put(name, data, path=path + path_of(name), key=key).status == 200
+        return leads_to(name)
+
+    assert say("tried.pdb", plain, "/try") and say("squatter.pdb", plain)
+    assert not say("late.pdb", plain) and not say("wanted2.pdb", store.stack.key, "/try")
+    assert say("wanted.pdb", plain)  # it is called as its code file is
+    assert not say("squatter.pdb", plain)
+    store.stack.symbols.put("source.pdb", debug_id("source.pdb"), told("source.pdb", "wanted.dll", "AB99"))
+    assert store.frame("source.pdb")["function"] == "f"
+    wait_for(lambda: leads_to("source.pdb"), "the code id that the source tells")
+    assert not say("wanted.pdb", plain)
+    assert say("owner.pdb", store.stack.key) and say("other owner.pdb", store.stack.key)
+    assert not say("wanted.pdb", plain)
+
+
 def test_the_code_id_of_a_file_that_was_loaded_leads_to_it(store):
-    """From a source that nobody uploads to; of a code id that was uploaded, the upload stays the answer."""
+    """From a source that nobody uploads to; what an owner uploaded stays the answer."""
     name, path = "loaded é.pdb", "/loaded.dll/5CF2591C6859A0/loaded.sym"
     store.stack.symbols.put(name, debug_id(name), told(name, "loaded.dll", "5CF2591C6859A0"))
     assert store.put("first.pdb", told("first.pdb", "first.dll", "AB34")).status == 200
