@@ -103,7 +103,7 @@ struct packed_text *symmap_packed(struct symmap *m)
 
 static uint64_t held(const struct symmap *m)
 {
-	return text_store_bytes(m->store) + symindex_bytes(m->index) + known_cuts_bytes(&m->cuts) +
+	return sizeof *m + text_store_bytes(m->store) + symindex_bytes(m->index) + known_cuts_bytes(&m->cuts) +
 	       (m->spans ? symspans_bytes(m->spans) : 0) + symneeds_bytes(&m->needs);
 }
 

@@ -34,11 +34,12 @@ struct slice {
 	uint32_t block, at, len; /* len 0: freed */
 };
 
-/* BLOCK_SIZE bytes of text. */
+/* BLOCK_SIZE bytes of text, or what is left at the end. */
 struct text_block {
-	uint8_t *raw; /* NULL: packed or freed */
-	bool waits;   /* waits to be compressed */
-	bool is_gone; /* nobody needs it */
+	uint8_t *raw;  /* NULL: packed or freed */
+	uint32_t size; /* of raw: BLOCK_SIZE if it is of the pool, else of malloc */
+	bool waits;    /* waits to be compressed */
+	bool is_gone;  /* nobody needs it */
 	struct slice slices[SLICES];
 };
 
@@ -132,31 +133,25 @@ static void put_block(struct text_store *s, uint8_t *data)
 	atomic_fetch_sub_explicit(&s->bytes, BLOCK_SIZE, memory_order_relaxed);
 }
 
+/* Counts raw text, besides the memory that it is in. */
+static void add_raw(struct text_store *s, uint64_t n)
+{
+	atomic_fetch_add_explicit(&s->raw, n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->budget->used, n, memory_order_relaxed);
+}
+
 static void let_raw_go(struct text_store *s, struct text_block *b)
 {
 	if (!b->raw)
 		return;
-	put_block(s, b->raw);
+	if (b->size == BLOCK_SIZE) {
+		put_block(s, b->raw);
+	} else {
+		free(b->raw);
+		add_bytes(s, -(uint64_t)b->size);
+	}
 	b->raw = NULL;
-	atomic_fetch_sub_explicit(&s->raw, BLOCK_SIZE, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
-}
-
-void text_store_free(struct text_store *s)
-{
-	if (!s)
-		return;
-	text_store_end(s);
-	for (uint32_t i = 0; i < s->block_count; i++)
-		let_raw_go(s, &s->blocks[i]);
-	for (uint32_t i = 0; i < s->packed_count; i++)
-		put_block(s, s->packed[i].data);
-	free(s->blocks);
-	free(s->packed);
-	packed_text_free(s->packed_text);
-	pthread_cond_destroy(&s->changed);
-	pthread_mutex_destroy(&s->lock);
-	free(s);
+	add_raw(s, -(uint64_t)b->size);
 }
 
 uint64_t text_store_bytes(const struct text_store *s)
@@ -180,15 +175,14 @@ static bool add_block(struct text_store *s, uint8_t *raw)
 	pthread_mutex_lock(&s->lock);
 	bool ok = grow_blocks(s);
 	if (ok)
-		s->blocks[s->block_count++] = (struct text_block){.raw = raw};
+		s->blocks[s->block_count++] = (struct text_block){.raw = raw, .size = BLOCK_SIZE};
 	pthread_mutex_unlock(&s->lock);
 	if (!ok) {
 		put_block(s, raw);
 		return false;
 	}
 	s->fill = 0;
-	atomic_fetch_add_explicit(&s->raw, BLOCK_SIZE, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
+	add_raw(s, BLOCK_SIZE);
 	return true;
 }
 
@@ -361,7 +355,7 @@ bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool need
 	return add_block(s, block) && text_store_commit(s, n, needed);
 }
 
-bool text_store_end(struct text_store *s)
+static void end_packing(struct text_store *s)
 {
 	pthread_mutex_lock(&s->lock);
 	s->ended = true;
@@ -374,7 +368,52 @@ bool text_store_end(struct text_store *s)
 	s->packs = false;
 	release_packer(s, &s->own);
 	release_packer(s, &s->helper);
+}
+
+/* Most modules of a process are small: a block for each would be many times their text. Without memory they keep it. */
+static void fit_last(struct text_store *s)
+{
+	struct text_block *b, *blocks = s->block_count ? realloc(s->blocks, s->block_count * sizeof *blocks) : NULL;
+	if (!blocks)
+		return;
+	add_bytes(s, -(uint64_t)(s->blocks_cap - s->block_count) * sizeof *blocks);
+	s->blocks = blocks;
+	s->blocks_cap = s->block_count;
+	b = &blocks[s->block_count - 1];
+	uint8_t *text = s->fill < BLOCK_SIZE ? malloc(s->fill) : NULL;
+	if (!text)
+		return;
+	memcpy(text, b->raw, s->fill);
+	let_raw_go(s, b);
+	b->raw = text;
+	b->size = s->fill;
+	add_bytes(s, b->size);
+	add_raw(s, b->size);
+}
+
+bool text_store_end(struct text_store *s)
+{
+	end_packing(s);
+	if (!s->failed)
+		fit_last(s);
 	return !s->failed;
+}
+
+void text_store_free(struct text_store *s)
+{
+	if (!s)
+		return;
+	end_packing(s);
+	for (uint32_t i = 0; i < s->block_count; i++)
+		let_raw_go(s, &s->blocks[i]);
+	for (uint32_t i = 0; i < s->packed_count; i++)
+		put_block(s, s->packed[i].data);
+	free(s->blocks);
+	free(s->packed);
+	packed_text_free(s->packed_text);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
 }
 
 static bool copy_raw(struct text_store *s, struct text_block *b, const uint8_t *text)
@@ -382,8 +421,7 @@ static bool copy_raw(struct text_store *s, struct text_block *b, const uint8_t *
 	if (!(b->raw = take_block(s)))
 		return false;
 	memcpy(b->raw, text, BLOCK_SIZE);
-	atomic_fetch_add_explicit(&s->raw, BLOCK_SIZE, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->budget->used, BLOCK_SIZE, memory_order_relaxed);
+	add_raw(s, BLOCK_SIZE);
 	return true;
 }
 

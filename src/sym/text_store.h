@@ -49,7 +49,7 @@ bool text_store_append(struct text_store *s, uint8_t *block, size_t n, bool need
 /* For the writer, while the text arrives: what came last, at least TEXT_STORE_RECENT bytes, unless the text is being
  * compressed. */
 struct symtext text_store_recent(struct text_store *s);
-/* Ends the text, which may then be read. False as above. */
+/* Ends the text, which may then be read; its last bytes take a block of the pool no longer. False as above. */
 bool text_store_end(struct text_store *s);
 /* After the end: inflates what was kept as gzip, for reads in no order: those inflate PACKED_STRETCH bytes each. What
  * is too much as raw text is compressed. False as above. */
