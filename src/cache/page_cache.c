@@ -35,6 +35,8 @@ struct page_cache {
 	pthread_mutex_t evicting;
 	unsigned hand; /* shard that the clock comes to next, under evicting */
 	atomic_uint tick;
+	pthread_mutex_t listing;         /* taken inside a shard's lock */
+	TAILQ_HEAD(, module) unfinished; /* in the order in which they were added; some may be finished by now */
 };
 
 struct page_cache *page_cache_new(uint64_t budget)
@@ -44,6 +46,8 @@ struct page_cache *page_cache_new(uint64_t budget)
 		return NULL;
 	c->budget = budget;
 	pthread_mutex_init(&c->evicting, NULL);
+	pthread_mutex_init(&c->listing, NULL);
+	TAILQ_INIT(&c->unfinished);
 	for (unsigned i = 0; i < SHARDS; i++)
 		pthread_mutex_init(&c->shards[i].lock, NULL);
 	return c;
@@ -134,6 +138,40 @@ static int64_t over(const struct page_cache *c, uint64_t limit)
 	       atomic_load_explicit(&c->charged, memory_order_relaxed) - (int64_t)limit;
 }
 
+/* ---- what is not finished ---- */
+
+static void list_unfinished(struct page_cache *c, struct module *m)
+{
+	if (!*m->label || atomic_load(&m->finished))
+		return;
+	pthread_mutex_lock(&c->listing);
+	m->is_listed = true;
+	TAILQ_INSERT_TAIL(&c->unfinished, m, unfinished);
+	pthread_mutex_unlock(&c->listing);
+}
+
+/* Call with the lock of the list. */
+static void unlist(struct page_cache *c, struct module *m)
+{
+	if (m->is_listed)
+		TAILQ_REMOVE(&c->unfinished, m, unfinished);
+	m->is_listed = false;
+}
+
+struct module *page_cache_unfinished(struct page_cache *c)
+{
+	struct module *m;
+	pthread_mutex_lock(&c->listing);
+	while ((m = TAILQ_FIRST(&c->unfinished)) && atomic_load(&m->finished))
+		unlist(c, m);
+	if (m)
+		module_ref(m);
+	pthread_mutex_unlock(&c->listing);
+	return m;
+}
+
+/* ---- leaving the cache ---- */
+
 /* Takes a module out of its shard, whose lock is held. Returns the bytes that this frees. */
 static int64_t unlink_module(struct page_cache *c, struct module *m)
 {
@@ -143,6 +181,9 @@ static int64_t unlink_module(struct page_cache *c, struct module *m)
 	m->in_cache = false;
 	account(c, -bytes);
 	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(&c->listing);
+	unlist(c, m);
+	pthread_mutex_unlock(&c->listing);
 	metric_add(M_CACHE_MAPS, -1);
 	return bytes;
 }
@@ -331,8 +372,10 @@ void page_cache_add(struct page_cache *c, struct module *m)
 	if (old)
 		unlink_module(c, old);
 	module_ref(m);
-	note_use(c, m);
+	/* who loaded it holds it; it is in use when somebody asks for it again */
+	atomic_store(&m->used_at, atomic_load_explicit(&c->tick, memory_order_relaxed) - IN_USE_TICKS);
 	LIST_INSERT_HEAD(chain_of(s, &m->hash), m, chain);
+	list_unfinished(c, m);
 	pthread_mutex_lock(&m->lock);
 	m->in_cache = true;
 	account(c, (int64_t)m->bytes);
@@ -340,29 +383,6 @@ void page_cache_add(struct page_cache *c, struct module *m)
 	pthread_mutex_unlock(&s->lock);
 	metric_add(M_CACHE_MAPS, 1);
 	module_unref(old);
-}
-
-static struct module *unfinished_of(struct shard *s)
-{
-	struct module *m;
-	for (unsigned i = 0; i < CHAINS; i++)
-		LIST_FOREACH(m, &s->chains[i], chain)
-			if (*m->label && !atomic_load(&m->finished)) {
-				module_ref(m);
-				return m;
-			}
-	return NULL;
-}
-
-struct module *page_cache_unfinished(struct page_cache *c)
-{
-	struct module *m = NULL;
-	for (unsigned i = 0; i < SHARDS && !m; i++) {
-		pthread_mutex_lock(&c->shards[i].lock);
-		m = unfinished_of(&c->shards[i]);
-		pthread_mutex_unlock(&c->shards[i].lock);
-	}
-	return m;
 }
 
 void page_cache_free(struct page_cache *c)
@@ -376,6 +396,7 @@ void page_cache_free(struct page_cache *c)
 		pthread_mutex_destroy(&c->shards[i].lock);
 	}
 	pthread_mutex_destroy(&c->evicting);
+	pthread_mutex_destroy(&c->listing);
 	free(c);
 }
 

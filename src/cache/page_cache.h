@@ -36,6 +36,8 @@ struct module {
 	uint64_t bytes;  /* charged to the cache, under lock */
 	bool in_cache;   /* under lock */
 	LIST_ENTRY(module) chain;
+	bool is_listed; /* among the unfinished; this and the next are under a lock of the cache */
+	TAILQ_ENTRY(module) unfinished;
 };
 
 struct page_cache;
@@ -63,7 +65,8 @@ bool page_cache_has_room(const struct page_cache *c, uint64_t bytes);
 void page_cache_shrink(struct page_cache *c, uint64_t bytes);
 /* To be called once a second: tells what is in use. Without it nothing is. */
 void page_cache_tick(struct page_cache *c);
-/* A module, with a further reference, that has a text and is not finished; NULL if there is none. */
+/* Of the modules that were added with a text and are not finished the first, with a further reference; NULL if there is
+ * none. */
 struct module *page_cache_unfinished(struct page_cache *c);
 /* Removes a module; if `only` is not NULL, only if it is that one. Returns the bytes that this frees. */
 int64_t page_cache_remove(struct page_cache *c, const struct module_hash *hash, const struct module *only);

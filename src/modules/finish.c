@@ -335,6 +335,8 @@ static void *run_jobs(struct finishers *all, struct finish_queue *q)
 			memcached = mc_client_new(all->loads->context->servers);
 		run_job(all, job, memcached);
 		end_job(all, q, job);
+		if (q == &all->maps) /* the next one at once: a process may have hundreds */
+			finish_when_idle(all, clock_now());
 	}
 	mc_client_free(memcached);
 	return NULL;
@@ -368,7 +370,8 @@ void finish_when_idle(struct finishers *all, int64_t now)
 {
 	struct loads *ls = all->loads;
 	pthread_mutex_lock(&ls->lock);
-	bool idle = !all->maps.count && !ls->unfinished && now - ls->last_end >= ls->context->config->finish_after;
+	bool idle = all->maps.count < FINISHERS && !ls->unfinished && !ls->context->stopping &&
+	            now - ls->last_end >= ls->context->config->finish_after;
 	pthread_mutex_unlock(&ls->lock);
 	struct module *m = idle ? page_cache_unfinished(ls->context->cache) : NULL;
 	if (m)

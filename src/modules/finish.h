@@ -36,7 +36,8 @@ void finishers_stop(struct finishers *all);
 void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached);
 /* The module was asked for again: it is finished if it is not. */
 void finish_module(struct finishers *all, struct module *m);
-/* Finishes a module if nothing was loaded for finish_after. To be called once a second. */
+/* Finishes a module if nothing was loaded for finish_after; and when it is done the next, as long as that holds. To be
+ * called once a second. */
 void finish_when_idle(struct finishers *all, int64_t now);
 /* Sends a page that was made from a text to memcached, if its root is there; later, and perhaps not at all. */
 void finish_page(struct finishers *all, struct module *m, uint32_t number, struct page *p);

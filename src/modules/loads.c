@@ -125,16 +125,24 @@ static void take_place(struct loads *ls, struct load_wait *wait)
 	hold(ls, wait->share, HELD_PLACES, 1);
 }
 
-static void stand_in_line(struct loads *ls, struct load_wait *wait)
+static void leave_place(struct loads *ls, struct load_wait *wait)
 {
-	wait->line_end = clock_now() + ls->context->config->cold_wait;
+	wait->placed = false;
+	hold(ls, wait->share, HELD_PLACES, -1);
+}
+
+/* until: clock_now(). */
+static void stand_in_line(struct loads *ls, struct load_wait *wait, int64_t until)
+{
+	wait->line_end = until;
 	TAILQ_INSERT_TAIL(&ls->line, wait, line);
 	hold(ls, wait->share, HELD_LINE, 1);
-	begin_wait(ls, wait);
 }
 
 static void leave_line(struct loads *ls, struct load_wait *wait)
 {
+	ls->gave_back -= wait->gave_back;
+	wait->gave_back = false;
 	wait->line_end = 0;
 	TAILQ_REMOVE(&ls->line, wait, line);
 	hold(ls, wait->share, HELD_LINE, -1);
@@ -161,26 +169,30 @@ static enum load_result enter(struct loads *ls, struct load_wait *wait, bool sta
 	}
 	if (!starts)
 		return LOAD_READY;
-	stand_in_line(ls, wait);
+	stand_in_line(ls, wait, clock_now() + c->cold_wait);
+	begin_wait(ls, wait);
 	return LOAD_WAIT;
 }
 
-/* Of those that may have a place, the first whose client holds fewest; NULL: nobody may. */
-static struct load_wait *next_in_line(const struct loads *ls)
+/* Of those that may have a place, the first whose client holds fewest; NULL: nobody may. again: one that has given back
+ * what it held may have one, too. */
+static struct load_wait *next_in_line(const struct loads *ls, bool again)
 {
 	struct load_wait *wait, *best = NULL;
 	TAILQ_FOREACH(wait, &ls->line, line)
-		if (may_place(ls, wait->share) &&
+		if ((again || !wait->gave_back) && may_place(ls, wait->share) &&
 		        (!best || wait->share->held[HELD_PLACES] < best->share->held[HELD_PLACES]))
 			best = wait;
 	return best;
 }
 
-/* Gives free places to requests in line, whose waits then end. */
-static void admit(struct loads *ls, struct wait_list *over)
+/* Gives free places to requests in line, whose waits then end; with `again` to one that has given back what it held. */
+static void admit(struct loads *ls, bool again, struct wait_list *over)
 {
 	struct load_wait *wait;
-	while (!ls->memory_full && (wait = next_in_line(ls))) {
+	while (!ls->memory_full && (wait = next_in_line(ls, again))) {
+		again = again && !wait->gave_back;
+		wait->came_back = wait->came_back || wait->gave_back;
 		leave_line(ls, wait);
 		take_place(ls, wait);
 		end_wait(ls, wait, over);
@@ -294,9 +306,28 @@ static bool has_memory(void)
 	return total == UINT64_MAX || used + load_small_bytes() <= total;
 }
 
+/* The same for one whose request holds modules, beside so many that run: what is left for small needs is for those that
+ * hold none. */
+static bool has_more_memory(uint64_t running)
+{
+	uint64_t left = account_left();
+	return left == UINT64_MAX || left / load_small_bytes() > running;
+}
+
 static bool has_room(const struct loads *ls)
 {
 	return ls->held[HELD_TRANSFERS] < ls->context->config->bucket_parallel && (!ls->unfinished || has_memory());
+}
+
+/* Whether a queued load cannot begin before memory is given back. */
+static bool queue_lacks_memory(const struct loads *ls)
+{
+	const bool any = !ls->unfinished || has_memory(), more = has_more_memory(0);
+	const struct load_wait *wait;
+	TAILQ_FOREACH(wait, &ls->turns, turn)
+		if (!(wait->held ? more : any))
+			return true;
+	return false;
 }
 
 /* Wakes a loader if a load may begin. */
@@ -314,12 +345,13 @@ bool loads_begin_at_once(struct loads *ls)
 	return begins;
 }
 
-/* The first load of a request that may run now: one that lacked memory, when no other has much. */
-static struct load *next_of(const struct loads *ls, const struct load_wait *owner)
+/* The first load of a request that may run now: one that lacked memory, when no other has much. `more`: there is memory
+ * for those that hold modules. */
+static struct load *next_of(const struct loads *ls, const struct load_wait *owner, bool more)
 {
 	struct load *l;
 	const struct config *c = ls->context->config;
-	if (owner->running_count >= c->bucket_parallel_request ||
+	if (owner->running_count >= c->bucket_parallel_request || (owner->held && !more) ||
 	        !may_hold(ls, owner->share, HELD_TRANSFERS, c->bucket_parallel, HELD_QUEUES))
 		return NULL;
 	STAILQ_FOREACH(l, &owner->queued, queued)
@@ -333,10 +365,11 @@ static struct load *take_queued(struct loads *ls)
 {
 	struct load_wait *owner = NULL, *one;
 	struct load *l = NULL, *next;
+	const bool more = has_more_memory(ls->held[HELD_TRANSFERS]);
 	if (!has_room(ls))
 		return NULL;
 	TAILQ_FOREACH(one, &ls->turns, turn)
-		if ((!owner || one->share->turn < owner->share->turn) && (next = next_of(ls, one))) {
+		if ((!owner || one->share->turn < owner->share->turn) && (next = next_of(ls, one, more))) {
 			owner = one;
 			l = next;
 		}
@@ -445,15 +478,16 @@ uint64_t loads_note_held_up(struct loads *ls)
 {
 	pthread_mutex_lock(&ls->lock);
 	uint64_t queued = ls->held[HELD_QUEUES], line = ls->held[HELD_LINE], hosts = ls->elsewhere_count;
+	uint64_t gave_back = ls->gave_back;
 	bool memory_full = is_memory_full(ls);
 	bool full = ls->held[HELD_TRANSFERS] >= ls->context->config->bucket_parallel;
-	bool lacks_memory = memory_full || (!full && !has_room(ls));
+	bool lacks = memory_full || (!full && queue_lacks_memory(ls));
 	pthread_mutex_unlock(&ls->lock);
 	uint64_t needy = atomic_load(&ls->context->needy) != NULL; /* it runs, and cannot go on */
-	metric_set(M_HELD_UP_MEMORY, (int64_t)(needy + (lacks_memory ? queued : 0) + (memory_full ? line : 0)));
-	metric_set(M_HELD_UP_PLACES, (int64_t)(memory_full ? 0 : line));
-	metric_set(M_HELD_UP_TRANSFERS, (int64_t)(full && !lacks_memory ? queued : 0));
-	metric_set(M_HELD_UP_SHARE, (int64_t)(full || lacks_memory ? 0 : queued));
+	metric_set(M_HELD_UP_MEMORY, (int64_t)(needy + (lacks ? queued : 0) + (memory_full ? line : gave_back)));
+	metric_set(M_HELD_UP_PLACES, (int64_t)(memory_full ? 0 : line - gave_back));
+	metric_set(M_HELD_UP_TRANSFERS, (int64_t)(full && !lacks ? queued : 0));
+	metric_set(M_HELD_UP_SHARE, (int64_t)(full || lacks ? 0 : queued));
 	metric_set(M_HELD_UP_HOSTS, (int64_t)hosts);
 	return needy + queued + line + hosts;
 }
@@ -565,8 +599,10 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 			result = LOAD_REFUSED;
 		else if (!wait->placed)
 			result = enter(ls, wait, wait->lacks, &held_back);
-		if (result == LOAD_READY)
+		if (result == LOAD_READY) {
+			wait->began = wait->began ? wait->began : ++ls->began;
 			get_each(ls, wait);
+		}
 		if (wait->pending) {
 			begin_wait(ls, wait);
 			result = LOAD_WAIT;
@@ -587,9 +623,8 @@ void loads_leave(struct loads *ls, struct load_wait *wait)
 	leave_all(wait);
 	abandon(ls, wait);
 	if (wait->placed) {
-		wait->placed = false;
-		hold(ls, wait->share, HELD_PLACES, -1);
-		admit(ls, &over);
+		leave_place(ls, wait);
+		admit(ls, false, &over);
 	}
 	share_put(wait->share);
 	wait->share = NULL;
@@ -688,15 +723,123 @@ static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool l
 	end_wait(ls, wait, over);
 }
 
+/* ---- memory that requests hold ---- */
+
+/* So long others may take to give memory back. */
+#define STUCK_TIME (5 * SECOND)
+
+/* Whether a load cannot begin, or go on, before memory is given back. */
+static bool lacks_memory(const struct loads *ls)
+{
+	return atomic_load(&ls->context->needy) || queue_lacks_memory(ls);
+}
+
+/* Of the requests that wait and hold modules, the one that began last; *count: how many there are. */
+static struct load_wait *last_holder(const struct loads *ls, unsigned *count)
+{
+	struct load_wait *wait, *last = NULL;
+	*count = 0;
+	LIST_FOREACH(wait, &ls->waits, next)
+		if (wait->held && wait->pending) {
+			++*count;
+			if (!last || wait->began > last->began)
+				last = wait;
+		}
+	return last;
+}
+
+/* Releases the modules that were loaded for the request and, where no other holds them, takes them out of the cache:
+ * they have just been used, so they would stay. */
+static void release_held(struct loads *ls, struct load_wait *wait)
+{
+	for (struct module_want *w = wait->wants; w < wait->wants + wait->want_count && wait->held; w++) {
+		struct module *m = w->module;
+		if (!w->own.held)
+			continue;
+		module_ref(m);
+		module_want_release(w);
+		w->state = WANT_LOAD;
+		if (!atomic_load(&m->holds))
+			page_cache_remove(ls->context->cache, &m->hash, m);
+		module_unref(m);
+	}
+}
+
+/* The request begins anew when it comes to its place again; or at once, if it needs none by now. */
+static void give_back(struct loads *ls, struct load_wait *wait, struct wait_list *over)
+{
+	release_held(ls, wait);
+	leave_all(wait);
+	abandon(ls, wait);
+	if (wait->placed)
+		leave_place(ls, wait);
+	if (!needs_load(ls, wait) || !wait->lacks) {
+		end_wait(ls, wait, over);
+		return;
+	}
+	stand_in_line(ls, wait, INT64_MAX);
+	wait->gave_back = true;
+	ls->gave_back++;
+}
+
+/* The only request that holds modules needs more memory than there is. It is refused, unless others end soon. */
+static void give_up(struct loads *ls, struct load_wait *wait, int64_t now, struct wait_list *over)
+{
+	bool stuck = wait && !wait->running_count && !STAILQ_EMPTY(&wait->queued) && !has_more_memory(0);
+	if (!stuck || !ls->stuck_since)
+		ls->stuck_since = stuck ? now : 0;
+	if (!stuck || now - ls->stuck_since < STUCK_TIME)
+		return;
+	ls->stuck_since = 0;
+	wait->refused = true;
+	metric_add(M_COLD_REFUSED, 1);
+	leave_all(wait);
+	end_wait(ls, wait, over);
+}
+
+/* Whether a request that has given back what it held may come back: one after the other, unless half the memory is
+ * free.
+ */
+static bool may_come_back(const struct loads *ls)
+{
+	const struct load_wait *wait;
+	if (account_left() > account_total() / 2)
+		return true;
+	LIST_FOREACH(wait, &ls->waits, next)
+		if (wait->pending && (wait->held || wait->came_back))
+			return false;
+	return true;
+}
+
+/* Lets requests give back what they hold, those that began last first, until loads can go on. Returns whether they
+ * cannot. */
+static bool relieve(struct loads *ls, int64_t now, struct wait_list *over)
+{
+	struct load_wait *last = NULL;
+	unsigned holders;
+	bool lacks;
+	while ((lacks = lacks_memory(ls)) && (last = last_holder(ls, &holders)) && holders > 1)
+		give_back(ls, last, over);
+	give_up(ls, lacks ? last : NULL, now, over);
+	return lacks;
+}
+
 void loads_tick(struct loads *ls, int64_t now, bool look)
 {
 	struct wait_list over = LIST_HEAD_INITIALIZER(over);
 	pthread_mutex_lock(&ls->lock);
+	if (lacks_memory(ls)) {
+		pthread_mutex_unlock(&ls->lock);
+		page_cache_shrink(ls->context->cache, load_small_bytes()); /* first what nobody uses */
+		pthread_mutex_lock(&ls->lock);
+	}
 	for (struct load_wait *wait = LIST_FIRST(&ls->waits), *next; wait; wait = next) {
 		next = LIST_NEXT(wait, next);
 		expire(ls, wait, now, look, &over);
 	}
-	admit(ls, &over);
+	bool lacks = relieve(ls, now, &over);
+	atomic_store(&ls->context->short_of_memory, lacks);
+	admit(ls, !lacks && may_come_back(ls), &over);
 	wake_one(ls); /* a request may have let a text go, and tells nobody */
 	unlock_and_tell(ls, &over);
 }

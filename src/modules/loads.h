@@ -5,6 +5,10 @@
  * memory is full. Clients have turns, and in each turn of a client the next of its requests, so that a request with one
  * module does not wait behind a thousand modules of another. Of whatever all share, the last quarter is for clients
  * that hold none, and while others wait nobody gets more than half.
+ *
+ * A request holds the modules that were loaded for it until it is answered. If that fills the memory, those that began
+ * last give back what they hold, and stand in line again: otherwise all would wait for each other. Who began first goes
+ * on, so each is answered in the end.
  */
 #ifndef MODULES_LOADS_H
 #define MODULES_LOADS_H
@@ -48,6 +52,9 @@ struct loads {
 	LIST_HEAD(, share) shares[SHARE_CHAINS];
 	uint64_t held[HELD_KINDS]; /* by all */
 	bool memory_full;          /* more than `memory` was resident when it was looked at last */
+	uint64_t began;            /* counts requests that have begun to load */
+	uint64_t gave_back;        /* requests in line that have given back what they held */
+	int64_t stuck_since;       /* clock_now() when the only request that holds modules could not go on; 0: it can */
 	/* loads */
 	LIST_HEAD(, load) chains[LOAD_CHAINS]; /* in flight */
 	TAILQ_HEAD(, load_wait) turns;         /* requests that have loads queued */
@@ -83,8 +90,9 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 void loads_leave(struct loads *ls, struct load_wait *wait);
 /* Whether a load would begin at once, for a client that holds nothing. */
 bool loads_begin_at_once(struct loads *ls);
-/* Ends waits that are past their deadline and, with `look`, those whose client has gone; gives free places to requests
- * in line; and lets loads begin for which there is memory now. To be called ten times a second. */
+/* Ends waits that are past their deadline and, with `look`, those whose client has gone; lets requests give back what
+ * they hold if others lack memory; gives free places to requests in line; and lets loads begin for which there is
+ * memory now. To be called ten times a second. */
 void loads_tick(struct loads *ls, int64_t now, bool look);
 /* Records whether more is resident than may be. Returns whether requests are refused for that: now, or since the last
  * call. *idle: no request waits. */

@@ -78,7 +78,7 @@ struct memory_watch {
 static bool has_spare(struct load_context *context, const struct memory_watch *w, uint64_t most, int64_t now)
 {
 	return account_beside() > most / SPARE_PART &&
-	       (atomic_load(&context->needy) || now - w->in_vain >= TRIM_INTERVAL * SECOND);
+	       (atomic_load(&context->short_of_memory) || now - w->in_vain >= TRIM_INTERVAL * SECOND);
 }
 
 /* Above the limit, first returns the memory that malloc and the pool of blocks keep after free. If that is not enough

@@ -104,12 +104,15 @@ struct load_wait {
 	/* private to loads.c */
 	struct module_want *wants;
 	size_t want_count;
-	size_t pending;             /* wants that wait for a load */
-	size_t held;                /* wants that hold a module just loaded */
-	bool placed;                /* it has a place to load */
-	int64_t line_end;           /* until when it stands in line for one; 0: it does not */
-	struct module_want *lacks;  /* the first of its wants whose load nobody had started when it was looked at */
-	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
+	size_t pending;            /* wants that wait for a load */
+	size_t held;               /* wants that hold a module just loaded */
+	uint64_t began;            /* a number, ascending in the order in which requests begin to load; 0: it has not */
+	bool placed;               /* it has a place to load */
+	bool gave_back;            /* it stands in line again, since memory was full */
+	bool came_back;            /* it has a place again after that */
+	int64_t line_end;          /* until when it stands in line for one; 0: it does not */
+	struct module_want *lacks; /* the first of its wants whose load nobody had started when it was looked at */
+	struct share *share;       /* its client's, from the first load that it needs until modules_leave */
 	STAILQ_HEAD(, load) queued; /* loads that this request owns */
 	LIST_HEAD(, load) running;  /* the same */
 	unsigned running_count;

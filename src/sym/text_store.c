@@ -22,6 +22,7 @@
 
 enum {
 	SLICE = 16 << 10,
+	SMALL = 32 << 10,
 	SLICES = BLOCK_SIZE / SLICE,
 	WAITING_MAX = 16,  /* blocks that wait to be compressed */
 	RAW_MIN = 4 << 20, /* of text that came as gzip so much stays raw, from its start */
@@ -37,7 +38,7 @@ struct slice {
 /* BLOCK_SIZE bytes of text, or what is left at the end. */
 struct text_block {
 	uint8_t *raw;  /* NULL: packed or freed */
-	uint32_t size; /* of raw: BLOCK_SIZE if it is of the pool, else of malloc */
+	uint32_t size; /* of raw; up to SMALL it is of malloc, else a block of the pool or the start of one */
 	bool waits;    /* waits to be compressed */
 	bool is_gone;  /* nobody needs it */
 	struct slice slices[SLICES];
@@ -144,12 +145,11 @@ static void let_raw_go(struct text_store *s, struct text_block *b)
 {
 	if (!b->raw)
 		return;
-	if (b->size == BLOCK_SIZE) {
-		put_block(s, b->raw);
-	} else {
+	if (b->size > SMALL)
+		block_put_part(s->pool, b->raw, b->size);
+	else
 		free(b->raw);
-		add_bytes(s, -(uint64_t)b->size);
-	}
+	add_bytes(s, -(uint64_t)b->size);
 	b->raw = NULL;
 	add_raw(s, -(uint64_t)b->size);
 }
@@ -380,7 +380,14 @@ static void fit_last(struct text_store *s)
 	s->blocks = blocks;
 	s->blocks_cap = s->block_count;
 	b = &blocks[s->block_count - 1];
-	uint8_t *text = s->fill < BLOCK_SIZE ? malloc(s->fill) : NULL;
+	if (s->fill > SMALL) {
+		uint32_t size = block_cut(s->pool, b->raw, s->fill);
+		add_bytes(s, -(uint64_t)(b->size - size));
+		add_raw(s, -(uint64_t)(b->size - size));
+		b->size = size;
+		return;
+	}
+	uint8_t *text = malloc(s->fill);
 	if (!text)
 		return;
 	memcpy(text, b->raw, s->fill);

@@ -4,7 +4,7 @@
 
     bucket.py [--big FILE]     prints `ready URL`; /hits is {word: GETs}
 
-    warm-…, cold-…   a few KB         big-…   FILE, a symbol file, under the id that was asked for
+    warm-…, cold-…   a few KB         big-…   FILE, a symbol file, under the id that was asked for         tiny-…   1.2 KB
     slow-…           a byte a second, for a minute          anything else is missing
 
 Each answer takes as long as one of a bucket in another building does."""
@@ -22,6 +22,7 @@ FUNCTIONS = 60
 BODY = "FILE 0 src/siege.c\n" + "".join(
     f"FUNC {0x1000 + 0x40 * i:x} 40 0 siege::number_{i}(int)\n{0x1000 + 0x40 * i:x} 40 {i} 0\n" for i in range(FUNCTIONS)
 )
+TINY = BODY[: BODY.index("FUNC", 1200)]
 BIG = b""
 HITS = collections.Counter()
 
@@ -35,7 +36,7 @@ async def answer(name, ident, writer):
     word = name.partition("-")[0]
     HITS[word] += 1
     await asyncio.sleep(AWAY)
-    body = {"warm": BODY.encode(), "cold": BODY.encode(), "big": BIG, "slow": b"x" * SLOW}.get(word)
+    body = {"warm": BODY.encode(), "cold": BODY.encode(), "tiny": TINY.encode(), "big": BIG, "slow": b"x" * SLOW}.get(word)
     if body is None:
         writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
         return

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The service with little memory, on one core: a hundred large symbol files are asked for, some side by side, while small new
-modules are asked for ten times a second. The kernel must never end the process.
+"""The service with little memory, on one core: first requests with all modules of a process, small ones, some at the same time;
+then a hundred large symbol files, some side by side; while small new modules are asked for ten times a second. The kernel must
+never end the process.
 
-    tests/siege/memory.py --memory 512M [--hidden] [--loads 100] [--largest 2G] [--beside 2] [--config cache_size=128M]
+    tests/siege/memory.py --memory 512M [--hidden] [--processes 16] [--loads 100] [--largest 2G] [--beside 2] [--config cache_size=128M]
 
 The service runs in a control group with that limit, which it sees. With --hidden it sees no control group, but a machine
 with so much RAM, as in a virtual machine; the kernel still holds it to the limit. Needs root and control groups of version 1
 or 2 that can be written. Prints a table and the largest file of each shape that was loaded; exit code 1 if the process was
-ended, an answer was wrong or without its reason, small modules were slow, or more than `memory` was resident."""
+ended, an answer was wrong or without its reason, small modules were slow, more than `memory` was resident, or the small modules of
+processes took more than a tenth above cache_size."""
 
 import argparse
 import collections
@@ -27,7 +29,7 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "wire"), os.path.join(ROOT, "tests",
 
 from plain_symbfile import field, message  # noqa: E402
 
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 V1, V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 
 
@@ -189,6 +191,41 @@ class Small(threading.Thread):
                 self.refused.append(f"{module[0]}: {reply.body.decode(errors='replace').strip()}")
 
 
+OF_PROCESS = 150  # modules
+
+
+def ask_processes(stack, count):
+    """As many requests at the same time; what was answered, how long all took, and the most that the cache held, in bytes."""
+    from symbols import Symbols
+
+    symbols: Symbols = stack.symbols
+    text = "FILE 0 a.c\nFUNC 1000 10 0 first\n1000 10 1 0\n" + "".join(f"FUNC {16 * i:x} 10 0 function_number_{i}\n" for i in range(0x101, 0x121))
+    wanted = [[symbols.add(f"process{p}-{i}.so", text) for i in range(OF_PROCESS)] for p in range(count)]
+    answers, over, most = collections.Counter(), threading.Event(), [0]
+
+    def ask(modules):
+        jobs = {"jobs": [{"memoryMap": modules, "stacks": [[[i, 0x1004] for i in range(OF_PROCESS)]]}]}
+        reply = stack.nodes[0].client(timeout=300).post("/symbolicate/v5", jobs)
+        names = {f.get("function") for f in reply.json()["results"][0]["stacks"][0]} if reply.status == 200 else None
+        answers[str(reply.status) if names is None else "right" if names == {"first"} else "wrong"] += 1
+
+    def watch():
+        while not over.wait(0.05):
+            metrics = stack.node.metrics()
+            most[0] = max(most[0], metrics["symbolicated_cache_bytes"] + metrics["symbolicated_loading_bytes"])
+
+    threads = [threading.Thread(target=ask, args=(modules,)) for modules in wanted]
+    watcher, start = threading.Thread(target=watch, daemon=True), time.monotonic()
+    for thread in (watcher, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.monotonic() - start
+    over.set()
+    watcher.join()
+    return answers, took, most[0]
+
+
 def ask_large(stack, files, plan, results, lock):
     client = stack.nodes[0].client(timeout=300)
     while True:
@@ -217,6 +254,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--memory", default="512M", help="limit of the control group")
     parser.add_argument("--hidden", action="store_true", help="the service sees so much RAM instead of the control group")
+    parser.add_argument("--processes", type=int, default=16, help=f"requests with {OF_PROCESS} small modules each, at the same time")
     parser.add_argument("--loads", type=int, default=100, help="files asked for, in turn of each shape, in even steps of size")
     parser.add_argument("--shape", choices=Files.SHAPES, action="append", help="only this one")
     parser.add_argument("--smallest", default="1K")
@@ -293,6 +331,14 @@ def run(stack, files, options, failed):
     watcher = threading.Thread(target=watch, daemon=True)
     small.start()
     watcher.start()
+    if options.processes:
+        answers, took, held = ask_processes(stack, options.processes)
+        limit = min(size_of(dict(c.split("=", 1) for c in options.config).get("cache_size", "64T")), stack.node.metrics()["symbolicated_memory_limit_bytes"] / 4 * 3)
+        print(f"{options.processes} processes of {OF_PROCESS} small modules: {dict(answers)} in {took:.1f} s; the cache took {held / 2**20:.0f} of {limit / 2**20:.0f} MB")
+        if set(answers) != {"right"}:
+            failed.append(f"the small modules of processes: {dict(answers)}")
+        if held > limit * 1.1:
+            failed.append("the small modules of processes take more than cache_size and a tenth")
     askers = [threading.Thread(target=ask_large, args=(stack, files, plan, results, lock)) for _ in range(options.beside)]
     for asker in askers:
         asker.start()

@@ -196,6 +196,15 @@ class Large_Modules(Shape):
         return job([self.fresh("big") for _ in range(24)], [[i, 0x1000] for i in range(24)])
 
 
+class Processes(Shape):
+    """Requests with the modules of a whole process, 150 small ones that nobody asked for before, where memory is little."""
+
+    connections, settings = 16, {"memory": "358M"}
+
+    def body(self):
+        return job([self.fresh("tiny") for _ in range(150)], [[i, 0x1000] for i in range(150)])
+
+
 class Slow_Modules(Shape):
     """Modules that come at a byte a second: each holds a transfer as long as it may."""
 
@@ -287,6 +296,6 @@ class Small_Requests(Shape):
 
 SHAPES = (
     Unknown_Modules, One_Frame_Often, Random_Frames, Distinct_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Downloads, Spellings,
-    Parked_Bodies, Large_Modules, Slow_Modules, Cancelled, Slow_Sender, Uploads, Uploads_By_Wire, Uploads_Small_Window, Streams, Assembly,
+    Parked_Bodies, Large_Modules, Processes, Slow_Modules, Cancelled, Slow_Sender, Uploads, Uploads_By_Wire, Uploads_Small_Window, Streams, Assembly,
     Unknown_Programs, Small_Requests,
 )  # fmt: skip

@@ -97,7 +97,7 @@ static enum load_result come(struct load_wait *w)
 /* Whoever has just been let in; NULL: nobody. */
 static struct load_wait *let_in(void)
 {
-	admit(&loads, &over);
+	admit(&loads, false, &over);
 	struct load_wait *w = LIST_FIRST(&over);
 	if (w)
 		LIST_REMOVE(w, next);

@@ -307,7 +307,7 @@ static void test_what_holds_requests_up_is_told(void **state)
 	account_start(0);
 	loads_put_back(&loads, running[2], true);
 	check_held_up(0, 0, 0, 1, 1);
-	stand_in_line(&loads, &waits[2]);
+	stand_in_line(&loads, &waits[2], INT64_MAX);
 	check_held_up(0, 1, 0, 1, 1);
 	leave_line(&loads, &waits[2]);
 	for (unsigned r = 0; r < REQUESTS; r++)

@@ -245,6 +245,96 @@ static void test_who_joins_a_load_takes_no_place(void **state)
 		loads_leave(&loads, &waits[i]);
 }
 
+/* Runs the next load: its module is there. */
+static void load_next(void)
+{
+	struct offmap *map = calloc(1, sizeof *map);
+	struct load *l = loads_take(&loads);
+	assert_non_null(map);
+	assert_non_null(l->module = module_new(&l->hash, map));
+	struct module *m = l->module;
+	loads_publish(&loads, l);
+	loads_finished(&loads, l);
+	module_unref(m);
+}
+
+static void check_held_up_by_memory(int64_t count)
+{
+	loads_note_held_up(&loads);
+	assert_int_equal(metric_get(M_HELD_UP_MEMORY), count);
+}
+
+static void fill_memory(bool full)
+{
+	account_add(ACCOUNT_TEXTS, full ? 32 << 20 : -(32 << 20));
+}
+
+/* Each of two requests has one of its two modules and lacks memory for the other. They waited for each other until
+ * their time was over. */
+static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void **state)
+{
+	static const struct config four = {.cold_requests = 4,
+	        .cold_queue = 4,
+	        .cold_modules = 4,
+	        .bucket_parallel = 4,
+	        .bucket_parallel_request = 1,
+	        .cache_size = 1 << 20};
+	static const char *const names[] = {"a", "b", "c", "d"};
+	struct module_want wants[2][2] = {0};
+	struct load_wait waits[2];
+	(void)state;
+	context.config = &four;
+	account_start(32 << 20);
+	account_note_resident(0);
+	for (unsigned i = 0; i < 2; i++) {
+		waits[i] = (struct load_wait){.done = count_told, .gone = is_there, .deadline = INT64_MAX};
+		for (unsigned k = 0; k < 2; k++)
+			assert_true(module_want_init(
+			        &wants[i][k], LOOKUP_COVERING, str_from(names[2 * i + k]), str_from("AB0")));
+		assert_int_equal(loads_get(&loads, &waits[i], wants[i], 2), LOAD_WAIT);
+	}
+	load_next();
+	load_next();
+	assert_int_equal(waits[0].held + waits[1].held, 2);
+	fill_memory(true);
+	tick(100, false, 0);
+	/* who began last has given back all, and stands in line */
+	assert_int_equal(waits[0].held, 1);
+	assert_int_equal(waits[1].held + waits[1].pending + waits[1].placed, 0);
+	assert_int_equal(loads.held[HELD_LINE], 1);
+	for (unsigned k = 0; k < 2; k++) {
+		assert_int_equal(wants[1][k].state, WANT_LOAD);
+		assert_null(page_cache_get(context.cache, &wants[1][k].own.hash));
+	}
+	check_held_up_by_memory(2); /* the other's second load, too */
+	tick(101, false, 0);
+	fill_memory(false);
+	tick(102, false, 1);
+	assert_int_equal(loads_get(&loads, &waits[1], wants[1], 2), LOAD_WAIT);
+	assert_int_equal(waits[1].pending, 2);
+	fill_memory(true);
+	load_next();         /* begins: it holds none */
+	tick(103, false, 0); /* and has given it back */
+	assert_int_equal(waits[1].held + waits[1].pending + waits[1].placed, 0);
+	tick(103 + STUCK_TIME, false, 1); /* with all memory for itself the first cannot go on: it is refused */
+	assert_true(waits[0].refused);
+	fill_memory(false);
+	for (unsigned i = 0; i < 2; i++) {
+		leave_all(&waits[i]);
+		if (waits[i].line_end) {
+			struct wait_list over = LIST_HEAD_INITIALIZER(over);
+			leave_line(&loads, &waits[i]);
+			end_wait(&loads, &waits[i], &over);
+		}
+		loads_leave(&loads, &waits[i]);
+		for (unsigned k = 0; k < 2; k++)
+			module_want_release(&wants[i][k]);
+	}
+	assert_int_equal(loads.gave_back + loads.held[HELD_LINE] + loads.held[HELD_PLACES], 0);
+	account_start(0);
+	context.config = &config;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +347,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_who_needs_no_load_takes_no_lock, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_request_that_waits_again_has_one_share, begin, end),
 	        cmocka_unit_test_setup_teardown(test_who_joins_a_load_takes_no_place, begin, end),
+	        cmocka_unit_test_setup_teardown(
+	                test_requests_that_fill_the_memory_do_not_wait_for_each_other, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,6 +216,7 @@ static void test_a_load_that_is_to_be_stored_counts_once(void **state)
 	struct offmap *map = calloc(1, sizeof *map);
 	assert_non_null(map);
 	context.servers = mc_servers_new(&none, &e);
+	context.cache = page_cache_new(1 << 20);
 	finishers_init(&finishers, &loads);
 	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("b"), str_from("0")));
 	struct load *l = load_new(&context, &want);
@@ -228,6 +229,7 @@ static void test_a_load_that_is_to_be_stored_counts_once(void **state)
 	assert_true(finishers_start(&finishers));
 	finishers_stop(&finishers);
 	assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 0);
+	page_cache_free(context.cache);
 	mc_servers_free(context.servers);
 	assert_null(account_unbalanced());
 }
