@@ -130,7 +130,7 @@ static enum err read_question(struct exchange *x, struct asm_request *r, struct 
 {
 	if (read_pe(r->code_id, r->name, r) || read_build_id(r->code_id, r) || read_symbols(x, r))
 		return ERR_OK;
-	if (r->debug_id.len > 0 && build_id_question_parse(&r->question, r->debug_id))
+	if (r->debug_id.len > 0 && build_id_question_parse(&r->question, r->debug_id) && !r->question.windows)
 		return ERR_OK;
 	return error_set(e, ERR_BAD_REQUEST,
 	        "neither codeId nor debugId gives a build id, and no cached symbols give the code id");

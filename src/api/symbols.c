@@ -168,8 +168,8 @@ static enum err read_path(struct exchange *x, struct str *id, struct str *set, s
 	if (err == ERR_NO_MEMORY)
 		return no_memory(e);
 	if (err || !is_id(*id))
-		return error_set(e, ERR_BAD_REQUEST,
-		        "the path is not /api/symbols/ and a FileID, a build id, or a debug id of age 0");
+		return error_set(
+		        e, ERR_BAD_REQUEST, "the path is not /api/symbols/ and a FileID, a build id, or a debug id");
 	/* a set without a name is not all of them */
 	if (set && !rest.len && x->path.data[x->path.len - 1] == '/')
 		return error_set(e, ERR_BAD_REQUEST, "%s", no_set_name);

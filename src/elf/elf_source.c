@@ -26,10 +26,11 @@ struct elf_load {
 	struct job_limits limits;
 	struct bucket_result *result; /* sums up what all transfers took */
 	struct elf_source_report *report;
-	char path[LAYOUT_PATH_MAX]; /* of the file that is read */
-	int file;                   /* that is being fetched */
-	int problem;                /* errno of writing it */
-	uint64_t left;              /* bytes of it that are wanted; then the transfer is stopped */
+	char path[LAYOUT_PATH_MAX];   /* of the file that is read */
+	char named[LAYOUT_NAMED_MAX]; /* the same, by its name */
+	int file;                     /* that is being fetched */
+	int problem;                  /* errno of writing it */
+	uint64_t left;                /* bytes of it that are wanted; then the transfer is stopped */
 	uint8_t *block;
 };
 
@@ -135,6 +136,17 @@ static enum bucket_outcome find_package(struct elf_load *l, int *file)
 	return outcome;
 }
 
+/* A dwz file has a build id as long, but another name. */
+static enum bucket_outcome find_pdb(struct elf_load *l, struct str file_name, const struct build_id *id, int *file)
+{
+	char name[LAYOUT_NAME_MAX], path[LAYOUT_NAMED_MAX];
+	enum bucket_outcome outcome = BUCKET_MISSING;
+	bool wanted = l->kind == BUCKET_ELF && layout_name(name, file_name) && strcasestr(name, ".pdb");
+	for (unsigned n = 0; wanted && outcome == BUCKET_MISSING && layout_windows_path(path, n, name, id); n++)
+		outcome = fetch_path(l, path, file);
+	return outcome;
+}
+
 /* For struct extraction: what shares its entries with others (dwz -m) needs one more file, and so do split units. Its
  * reader looks whether it has the build id, or these units. */
 static int provide(void *arg, const struct build_id *id, struct str name)
@@ -145,7 +157,9 @@ static int provide(void *arg, const struct build_id *id, struct str name)
 	unsigned number = 0;
 	int file = -1;
 	enum bucket_outcome outcome = BUCKET_MISSING;
-	if (id->len > 0)
+	if (id->len == WINDOWS_ID_BYTES && name.len > 0)
+		outcome = find_pdb(l, name, id, &file);
+	if (id->len > 0 && outcome == BUCKET_MISSING)
 		outcome = find_file(l, LAYOUT_DEBUG, id, &number, path, &file);
 	else if (name.len == 0)
 		outcome = find_package(l, &file);
@@ -244,13 +258,13 @@ static void load_whole(struct elf_load *l, const struct build_id *id)
 	}
 }
 
-/* As symbol servers have PE files. */
-static void load_pe(struct elf_load *l, const char *name)
+/* Asks for one file after the other, by name and id, until one says anything. */
+static void load_named(struct elf_load *l, bool (*layout)(char *, unsigned, const char *, const struct build_id *),
+        const char *name, const struct build_id *id)
 {
-	char path[LAYOUT_PATH_MAX + 2 * PE_NAME_MAX];
 	int file;
-	for (unsigned number = 0; layout_pe_path(path, sizeof path, number, name, &l->question->whole); number++) {
-		enum bucket_outcome outcome = fetch_path(l, path, &file);
+	for (unsigned number = 0; layout(l->named, number, name, id); number++) {
+		enum bucket_outcome outcome = fetch_path(l, l->named, &file);
 		if (outcome == BUCKET_OK) {
 			outcome = read_file(l, file);
 			close(file);
@@ -258,7 +272,7 @@ static void load_pe(struct elf_load *l, const char *name)
 		if (outcome != BUCKET_MISSING || l->report->error.code)
 			return;
 	}
-	bucket_result_set(l->result, BUCKET_MISSING, "no file of this code id");
+	bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
 }
 
 /* What a file said is worth more. */
@@ -291,18 +305,44 @@ static void load_debug_id(struct elf_load *l)
 		load_whole(l, &s.found);
 }
 
+static bool is_missing(const struct elf_load *l)
+{
+	return l->result->outcome == BUCKET_MISSING && !l->report->error.code;
+}
+
+/* The whole id of a Mach-O file, which a debug id has in the order of its bytes. */
+static bool uuid_of(const struct build_id_question *q, struct build_id *uuid)
+{
+	*uuid = q->whole;
+	if (!q->whole.len && q->has_first) {
+		uuid->len = GUID_BYTES;
+		for (unsigned i = 0; i < GUID_BYTES; i++)
+			uuid->bytes[i] = q->first[guid_order[i]];
+	}
+	return uuid->len == GUID_BYTES;
+}
+
 static void load(struct elf_load *l)
 {
+	char name[LAYOUT_NAME_MAX];
+	struct build_id uuid;
 	const struct build_id_question *question = l->question;
 	const struct code_range *range = l->taker->range;
 	bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
+	layout_name(name, l->taker->name);
+	if (question->windows) {
+		if (l->kind == BUCKET_ELF && !l->taker->executable)
+			load_named(l, layout_windows_path, name, &question->whole);
+		return;
+	}
 	if (question->whole.len > 0)
 		load_whole(l, &question->whole);
-	if (l->result->outcome == BUCKET_MISSING && question->has_first)
+	if (is_missing(l) && l->kind == BUCKET_ELF && uuid_of(question, &uuid))
+		load_named(l, layout_mac_path, name, &uuid);
+	if (is_missing(l) && question->has_first)
 		load_debug_id(l);
-	if (l->result->outcome == BUCKET_MISSING && !l->report->error.code && l->kind == BUCKET_ELF && range &&
-	        *range->pe_name)
-		load_pe(l, range->pe_name);
+	if (is_missing(l) && l->kind == BUCKET_ELF && range && *range->pe_name)
+		load_named(l, layout_windows_path, range->pe_name, &question->whole);
 }
 
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,

@@ -4,6 +4,7 @@
 #define ELF_ELF_SOURCE_H
 
 #include "elf/extractors.h"
+#include "elf/layouts.h"
 #include "objects/bucket.h"
 
 /* What all calls share. */
@@ -30,7 +31,7 @@ struct elf_source_report {
 	int64_t read_time;      /* nanoseconds, in which a file that shares entries may be fetched too */
 };
 
-enum { PE_NAME_MAX = 128 };
+enum { PE_NAME_MAX = LAYOUT_NAME_MAX };
 
 /* A range of code. */
 struct code_range {
@@ -43,6 +44,7 @@ struct code_range {
 
 /* Who takes the records, or the instructions. */
 struct elf_taker {
+	struct str name; /* of the module; files of Windows and macOS are looked for by it */
 	struct symbfile_sink sink;
 	reader_take *take; /* as in struct extraction, with its argument */
 	void *take_arg;

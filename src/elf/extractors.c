@@ -204,6 +204,7 @@ static enum err hand_over(struct extractors *x, struct reading *s, struct error 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
 		return error_set(e, ERR_UNAVAILABLE, "no socket for the helper: %s", strerror(errno));
 	s->socket = ends[0];
+	s->job->limits.question = *s->job->question;
 	job_limits_print(limits, &s->job->limits);
 	enum err err = ERR_OK;
 	while (!err && !packet_send(x->socket, PACKET_JOB, limits, strlen(limits), (int[]){ends[1], s->job->file}, 2))

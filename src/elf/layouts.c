@@ -43,19 +43,64 @@ bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_u
 	return true;
 }
 
-bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, const struct build_id *id)
+bool layout_name(char out[LAYOUT_NAME_MAX], struct str name)
 {
-	uint32_t words[2] = {0};
-	if (id->len != 8 || number > 1)
+	bool ok = name.len < LAYOUT_NAME_MAX && str_is_word(name, "._+-") && name.data[0] != '.';
+	memcpy(out, name.data, ok ? name.len : 0);
+	out[ok ? name.len : 0] = 0;
+	return ok;
+}
+
+static void lower(char *text)
+{
+	for (; *text; text++)
+		*text = *text >= 'A' && *text <= 'Z' ? (char)(*text - 'A' + 'a') : *text;
+}
+
+/* Microsoft's tools have capitals in the time stamp and the GUID only, and beside a file, or in its place, a cabinet
+ * whose name ends with '_'; SSQP has no capitals anywhere. */
+bool layout_windows_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id)
+{
+	char hex[BUILD_ID_HEX + 1];
+	const uint8_t *b = id->bytes, *last = b + id->len - 4;
+	uint32_t size = (uint32_t)last[0] << 24 | (uint32_t)last[1] << 16 | (uint32_t)last[2] << 8 | last[3];
+	size_t digits = 2 * (id->len - 4);
+	if ((id->len != 8 && id->len != WINDOWS_ID_BYTES) || number > 2 || !*name)
 		return false;
-	for (unsigned i = 0; i < 8; i++)
-		words[i / 4] = words[i / 4] << 8 | id->bytes[i];
-	/* Microsoft's tools have capitals in the time stamp only; SSQP has none anywhere. */
-	snprintf(out, size, number ? "%s/%08" PRIx32 "%" PRIx32 "/%s" : "%s/%08" PRIX32 "%" PRIx32 "/%s", name,
-	        words[0], words[1], name);
-	for (char *p = out; number && *p; p++)
-		*p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p;
+	for (size_t i = 0; i < id->len - 4; i++)
+		snprintf(hex + 2 * i, 3, "%02X", b[id->len == 8 ? i : guid_order[i]]);
+	int n = snprintf(out, LAYOUT_NAMED_MAX, "%s/%.*s%" PRIx32 "/%s", name, (int)digits, hex, size, name);
+	if (number == 1)
+		out[n - 1] = '_';
+	if (number == 2)
+		lower(out);
 	return true;
+}
+
+bool layout_mac_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id)
+{
+	char hex[BUILD_ID_HEX + 1], upper[BUILD_ID_HEX + 1] = {0};
+	if (id->len != GUID_BYTES)
+		return false;
+	build_id_hex(hex, id->bytes, id->len);
+	str_upper(upper, str_from(hex));
+	const char *u = upper;
+	switch (number) {
+	case 0: /* lldb's tree */
+		snprintf(out, LAYOUT_NAMED_MAX, "%.4s/%.4s/%.4s/%.4s/%.4s/%s", u, u + 4, u + 8, u + 12, u + 16, u + 20);
+		return true;
+	case 1: /* symbol servers (SSQP) */
+		snprintf(out, LAYOUT_NAMED_MAX, "_.dwarf/mach-uuid-sym-%s/_.dwarf", hex);
+		return true;
+	case 2: /* Symbolicator's unified layout */
+		snprintf(out, LAYOUT_NAMED_MAX, "%.2s/%s/debuginfo", hex, hex + 2);
+		return true;
+	case 3: /* a folder of bundles */
+		snprintf(out, LAYOUT_NAMED_MAX, "%s.dSYM/Contents/Resources/DWARF/%s", name, name);
+		return *name;
+	default:
+		return false;
+	}
 }
 
 /* Letters, digits and few others, in parts that lead nowhere else. */

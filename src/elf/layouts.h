@@ -15,8 +15,14 @@ enum { LAYOUT_PATH_MAX = BUILD_ID_HEX + 64 };
 bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_use use, unsigned number,
         const struct build_id *id);
 
-/* The same for a PE file; id: its time stamp and the size of its image, four bytes each, big-endian. */
-bool layout_pe_path(char *out, size_t size, unsigned number, const char *name, const struct build_id *id);
+/* The same of a Windows program or its PDB file, as symbol servers have them: below its name, which is harmless, and
+ * its id: the time stamp and the size of the image, four bytes each, big-endian; or a GUID and an age. */
+enum { LAYOUT_NAME_MAX = 128, LAYOUT_NAMED_MAX = LAYOUT_PATH_MAX + 2 * LAYOUT_NAME_MAX };
+bool layout_windows_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id);
+/* The same of the dSYM file of a Mach-O program; id: its UUID. name: of the program; "": not known. */
+bool layout_mac_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id);
+/* Whether it is a file's name of letters, digits, '.', '_', '+' and '-' only; then it is copied. */
+bool layout_name(char out[LAYOUT_NAME_MAX], struct str name);
 
 /* The path of a file of shared entries (dwz -m) that no layout has by its build id, by the name in a link to it, which
  * may be of any bytes: what is behind its "/.dwz", as distributions have them. False: there is none. */

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "symbfile/build_id.h"
+
 enum {
 	PACKET_MAX = 64 << 10, /* bytes of data */
 	PACKET_FDS = 2,
@@ -50,6 +52,7 @@ struct job_limits {
 	/* If code is set, not records are wanted, but the instructions at this offset of the image. */
 	bool code, to_function_end;
 	uint64_t code_start, code_size;
+	struct build_id_question question; /* which slice of a universal file */
 };
 
 struct packet {
@@ -66,7 +69,7 @@ bool packet_send(int socket, enum packet_kind kind, const void *data, size_t len
 bool packet_receive(int socket, struct packet *p);
 void packet_close_fds(struct packet *p);
 
-enum { JOB_LIMITS_TEXT = 160 };
+enum { JOB_LIMITS_TEXT = 160 + BUILD_ID_QUESTION_TEXT };
 void job_limits_print(char out[JOB_LIMITS_TEXT], const struct job_limits *l);
 bool job_limits_parse(struct job_limits *l, const char *text);
 

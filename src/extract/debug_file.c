@@ -73,7 +73,10 @@ static bool is_itself(const struct elf_file *f, const struct wanted *w)
 static bool is_debug_file(const char *path, struct wanted *w)
 {
 	struct elf_file f;
-	if (elf_file_open(&f, path, NULL))
+	struct view_wanted wanted = {.id = {.len = w->build_id_len}};
+	if (w->build_id)
+		memcpy(wanted.id.bytes, w->build_id, w->build_id_len);
+	if (elf_file_open_as(&f, path, &wanted, NULL))
 		return false;
 	bool has = !is_itself(&f, w) && (elf_has_dwarf(f.elf) || elf_find_section(f.elf, ".symtab"));
 	bool ok = has && is_wanted(&f, w);
@@ -96,12 +99,24 @@ static bool by_link(struct wanted *w, const char *path, const char *debug_dir, c
 	return false;
 }
 
+/* Beside a program of macOS. */
+static bool by_bundle(struct wanted *w, const char *path, char found[PATH_MAX])
+{
+	char directory[PATH_MAX];
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	place_directory(directory, path);
+	int n = snprintf(found, PATH_MAX, "%s%s.dSYM/Contents/Resources/DWARF/%s", directory, name, name);
+	return directory[0] && n < PATH_MAX && is_debug_file(found, w);
+}
+
 bool debug_file_find(const struct elf_file *f, const char *path, const char *debug_dir, char found[PATH_MAX])
 {
 	struct wanted w = wanted_of(f);
 	if (w.build_id && place_by_build_id(found, debug_dir, w.build_id, w.build_id_len) && is_debug_file(found, &w))
 		return true;
 	if (w.link && by_link(&w, path, debug_dir, found))
+		return true;
+	if (elf_view_kind(f->elf) == VIEW_MACHO && by_bundle(&w, path, found))
 		return true;
 	memcpy(found, w.other, sizeof w.other);
 	return false;

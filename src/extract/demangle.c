@@ -8,6 +8,8 @@
 #include <setjmp.h>
 #include <stdlib.h>
 
+#include "extract/undecorate.h"
+
 /* A suffix is one of these words, perhaps followed by a number. */
 static const char *const suffixes[] = {".isra", ".part", ".constprop", ".cold", ".llvm", ".lto_priv"};
 
@@ -75,7 +77,8 @@ static bool is_of_d(struct str name)
 
 bool demangle_wanted(struct str name)
 {
-	return starts_with(name, "_Z") || starts_with(name, "_R") || starts_with(name, "__Z") || is_of_d(name);
+	return starts_with(name, "_Z") || starts_with(name, "_R") || starts_with(name, "__Z") ||
+	       starts_with(name, "?") || is_of_d(name);
 }
 
 /* The library cannot be stopped while it demangles names of D, whose references (Q, and how far back in base 26) may
@@ -142,6 +145,8 @@ bool demangle(struct buffer *out, struct str mangled)
 	char text[DEMANGLE_INPUT_MAX];
 	if (mangled.len >= sizeof text || !demangle_wanted(mangled))
 		return false;
+	if (starts_with(mangled, "?"))
+		return undecorate(out, mangled, DEMANGLE_OUTPUT_MAX);
 	memcpy(text, mangled.data, mangled.len);
 	text[mangled.len] = 0;
 	size_t before = out->len;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readable names of C++, Rust and D functions. */
+/* Readable names of C++ (by the rules of Itanium's ABI and Microsoft's), Rust and D functions. */
 #ifndef EXTRACT_DEMANGLE_H
 #define EXTRACT_DEMANGLE_H
 

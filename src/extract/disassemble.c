@@ -203,7 +203,7 @@ enum err disassemble(const char *path, struct disassembly *d, struct error *e)
 	r.image_base = ids.image_base;
 	err = code_map_read(&r.code, r.file.elf, e);
 	if (!err)
-		err = symbol_files_open(&r.tables, r.file.elf, "", e);
+		err = symbol_files_open(&r.tables, r.file.elf, "", NULL, e);
 	if (!err)
 		err = symbol_names_read(&r.names, &r.tables, &r.code, e);
 	r.names.names.whole = true;

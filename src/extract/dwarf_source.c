@@ -91,11 +91,11 @@ static enum err open_alternate(struct dwarf_source *s, const char *path, const c
 
 /* ---- sources and handles ---- */
 
-static enum err open_main(struct dwarf_source *s, const char *path, struct error *e)
+static enum err open_main(struct dwarf_source *s, const char *path, const struct view_wanted *wanted, struct error *e)
 {
 	struct elf_file f;
 	struct error inner;
-	enum err err = elf_file_open(&f, path, e);
+	enum err err = elf_file_open_as(&f, path, wanted, e);
 	if (err)
 		return err;
 	err = section_file_open(&s->main, &f, &inner);
@@ -103,10 +103,11 @@ static enum err open_main(struct dwarf_source *s, const char *path, struct error
 	return !err ? ERR_OK : error_set(e, err, "%.120s: %s", path, inner.text);
 }
 
-enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e)
+enum err dwarf_source_open(struct dwarf_source *s, const char *path, const struct view_wanted *wanted,
+        const char *debug_dir, struct error *e)
 {
 	*s = (struct dwarf_source){0};
-	enum err err = open_main(s, path, e);
+	enum err err = open_main(s, path, wanted, e);
 	return err ? err : open_alternate(s, path, debug_dir, e);
 }
 

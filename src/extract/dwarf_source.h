@@ -31,10 +31,11 @@ struct dwarf_handle {
 	struct buffer nothing;    /* the alternate's bytes while there is none */
 };
 
-/* path: the file with the DWARF. Alternates are looked for beside it and below debug_dir, by name
- * and build id; only one of the right build id counts. Closed also after a failure,
- * whose text names the file. */
-enum err dwarf_source_open(struct dwarf_source *s, const char *path, const char *debug_dir, struct error *e);
+/* path: the file with the DWARF; wanted: as elf_file_open_as has it. Alternates are looked for beside it and below
+ * debug_dir, by name and build id; only one of the right build id counts. Closed also after a failure, whose text names
+ * the file. */
+enum err dwarf_source_open(struct dwarf_source *s, const char *path, const struct view_wanted *wanted,
+        const char *debug_dir, struct error *e);
 /* Uses the file at path as the missing alternate, if it has the right build id. */
 void dwarf_source_complete(struct dwarf_source *s, const char *path);
 void dwarf_source_close(struct dwarf_source *s);

@@ -64,24 +64,51 @@ static bool is_cut(const struct elf_file *f)
 	return header.e_shoff > size || count * header.e_shentsize > size - header.e_shoff;
 }
 
-enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e)
+/* Says what it is instead. */
+static enum err refuse(const struct elf_file *f, const char *path, struct error *e)
 {
+	uint8_t head[64];
+	ssize_t n = pread(f->fd, head, sizeof head, 0);
+	const char *why = file_format_refused(head, n > 0 ? (size_t)n : 0);
+	return why ? error_set(e, ERR_CORRUPT, "%s: %s", path, why)
+	           : error_set(e, ERR_CORRUPT, "%s: not an ELF, Mach-O, PE or PDB file", path);
+}
+
+static enum err open_as(struct elf_file *f, const char *path, const struct view_wanted *wanted, struct error *e)
+{
+	struct error why;
 	elf_version(EV_CURRENT);
 	*f = (struct elf_file){.fd = open_regular(path, e)};
 	if (f->fd < 0)
 		return ERR_IO;
-	f->elf = elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
-	bool elf = is_elf(f->elf);
-	if (elf && !is_cut(f))
-		return ERR_OK;
-	elf_file_close(f);
-	return error_set(e, ERR_CORRUPT, "%s: %s", path,
-	        elf ? "cut off: the file ends before its section headers" : "not an ELF file");
+	enum err err = view_open(&f->view, f->fd, wanted, &why);
+	if (err)
+		error_set(e, err, "%s: %.200s", path, why.text);
+	else
+		f->elf = f->view.bytes ? elf_memory(f->view.bytes, f->view.len)
+		                       : elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
+	if (!err && !is_elf(f->elf))
+		err = refuse(f, path, e);
+	else if (!err && !f->view.bytes && is_cut(f))
+		err = error_set(e, ERR_CORRUPT, "%s: cut off: the file ends before its section headers", path);
+	if (err)
+		elf_file_close(f);
+	return err;
+}
+
+enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e)
+{
+	return open_as(f, path, NULL, e);
 }
 
 enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)
 {
-	enum err err = elf_file_open_any(f, path, e);
+	return elf_file_open_as(f, path, NULL, e);
+}
+
+enum err elf_file_open_as(struct elf_file *f, const char *path, const struct view_wanted *wanted, struct error *e)
+{
+	enum err err = open_as(f, path, wanted, e);
 	if (err)
 		return err;
 	err = check_type(f->elf, path, e);
@@ -93,6 +120,7 @@ enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)
 void elf_file_close(struct elf_file *f)
 {
 	elf_end(f->elf);
+	view_close(&f->view);
 	if (f->fd >= 0)
 		close(f->fd);
 	*f = (struct elf_file){.fd = -1};
@@ -133,6 +161,13 @@ bool elf_is_big(Elf *elf)
 {
 	const char *ident = elf_getident(elf, NULL);
 	return ident && ident[EI_DATA] == ELFDATA2MSB;
+}
+
+unsigned elf_view_kind(Elf *elf)
+{
+	const char *ident = elf_getident(elf, NULL);
+	unsigned kind = ident ? (unsigned char)ident[EI_OSABI] : 0;
+	return kind == VIEW_MACHO || kind == VIEW_WINDOWS ? kind : 0;
 }
 
 bool elf_has_dwarf(Elf *elf)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An ELF file open for reading, its sections by name, and its debug companion. */
+/* An ELF file open for reading, its sections by name, and its debug companion. Files of Windows and macOS are read by
+ * a view of them as ELF. */
 #ifndef EXTRACT_ELF_FILE_H
 #define EXTRACT_ELF_FILE_H
 
@@ -9,14 +10,18 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "extract/view.h"
 
 struct elf_file {
 	int fd;
 	Elf *elf;
+	struct view view; /* bytes NULL: the file is ELF itself */
 };
 
 /* ERR_IO: cannot be read; ERR_CORRUPT: no ELF executable or library. */
 enum err elf_file_open(struct elf_file *f, const char *path, struct error *e);
+/* The same of a file that belongs to another, or of a slice; wanted: NULL, or as view_open has it. */
+enum err elf_file_open_as(struct elf_file *f, const char *path, const struct view_wanted *wanted, struct error *e);
 /* Also of other types of ELF files, such as relocatable ones. */
 enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e);
 void elf_file_close(struct elf_file *f);
@@ -27,6 +32,9 @@ struct str elf_section_bytes(Elf *elf, const char *name);
 bool elf_is_big(Elf *elf); /* big-endian */
 /* Whether it has DWARF of its own. */
 bool elf_has_dwarf(Elf *elf);
+
+/* How an ELF file's build id makes a debug id: enum view_kind, or 0 for ELF's own way. */
+unsigned elf_view_kind(Elf *elf);
 
 /* Finds the file with the debug data of f (which is at path), by build id below debug_dir, else by .gnu_debuglink
  * beside f, in .debug there, and below debug_dir. Only a file with the same build id, or else checksum, counts.

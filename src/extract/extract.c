@@ -3,6 +3,7 @@
 
 #include "extract/extract.h"
 
+#include <elfutils/libdwelf.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #include "extract/ids.h"
 #include "extract/join.h"
 #include "extract/large_stack.h"
+#include "extract/pdb_module.h"
 #include "extract/symbols.h"
 #include "extract/unit_reader.h"
 
@@ -29,6 +31,7 @@ struct extraction {
 	struct error *error;
 	enum err err;
 	struct elf_file file;
+	struct view_wanted wanted; /* of its debug file */
 	struct code_map code;
 	struct coverage coverage;
 	uint64_t *units;
@@ -36,6 +39,8 @@ struct extraction {
 	atomic_size_t next; /* the unit that no thread has yet */
 	const char *dwarf_path;
 	struct dwarf_source dwarf;
+	struct pdb pdb; /* its units are modules, numbered by their place in it */
+	bool has_pdb;
 	struct symbol_files symbols;
 	pthread_mutex_t names_lock; /* of the reading of symbol_names */
 	struct symbol_names symbol_names;
@@ -52,6 +57,7 @@ struct worker {
 	pthread_t thread;
 	struct extraction *x;
 	struct unit_reader reader;
+	struct pdb_reader pdb;
 };
 
 __attribute__((format(printf, 2, 3))) static void add_note(struct extract_stats *s, const char *format, ...)
@@ -70,12 +76,15 @@ static void *run_worker(void *arg)
 	struct extraction *x = w->x;
 	struct error error = {0};
 	enum err err = ERR_OK;
-	if (!w->reader.handle.dwarf)
+	if (x->has_pdb)
+		pdb_reader_open(&w->pdb, &x->pdb, &x->code, x->pads);
+	else if (!w->reader.handle.dwarf)
 		err = unit_reader_open(&w->reader, &x->dwarf, &x->code, x->pads, &x->name_symbols, &error);
 	for (size_t i; !err && (i = atomic_fetch_add(&x->next, 1)) < x->unit_count;) {
 		if (!join_wait(&x->join, i))
 			break;
-		struct result *r = unit_reader_read(&w->reader, x->units[i]);
+		struct result *r = x->has_pdb ? pdb_reader_read(&w->pdb, (uint32_t)x->units[i])
+		                              : unit_reader_read(&w->reader, x->units[i]);
 		if (r)
 			join_add(&x->join, i, r);
 		else
@@ -136,6 +145,8 @@ static enum err symbol_at(void *arg, uint64_t address, size_t number, const char
 static void note_split(struct extraction *x)
 {
 	const struct split_source *s = &x->dwarf.split;
+	if (x->has_pdb)
+		return;
 	x->stats->lacking = x->dwarf.missing[0] ? x->unit_count : s->missing;
 	if (s->missing > 0)
 		add_note(x->stats,
@@ -247,9 +258,10 @@ static bool fetch(struct extraction *x, const uint8_t *id, size_t len, const cha
 
 static bool fetch_debug_file(struct extraction *x, char found[PATH_MAX])
 {
-	struct ids ids;
-	ids_read(&ids, x->file.elf);
-	return fetch(x, ids.build_id.bytes, ids.build_id.len, NULL, found);
+	GElf_Word unused;
+	const char *name =
+	        elf_view_kind(x->file.elf) == VIEW_WINDOWS ? dwelf_elf_gnu_debuglink(x->file.elf, &unused) : NULL;
+	return fetch(x, x->wanted.id.bytes, x->wanted.id.len, name, found);
 }
 
 /* The file of shared entries. */
@@ -301,11 +313,35 @@ static void find_debug_data(struct extraction *x)
 	x->dwarf_path = found;
 }
 
+/* The modules of a PDB file that are needed become the units. */
+static enum err open_pdb(struct extraction *x, int fd)
+{
+	x->has_pdb = true;
+	enum err err = pdb_open(&x->pdb, fd, x->wanted.base, x->error);
+	if (!err)
+		err = pdb_types_open(&x->pdb, x->error);
+	if (err)
+		return err;
+	size_t count = x->pdb.module_count;
+	bool *needed = calloc(count + 1, sizeof *needed);
+	x->units = calloc(count + 1, sizeof *x->units);
+	if (!needed || !x->units)
+		err = no_memory(x->error);
+	else
+		pdb_needed(&x->pdb, x->options->asked, x->options->asked_count, needed);
+	for (size_t i = 0; i < count && !err; i++)
+		if (needed[i] && x->pdb.modules[i].symbols > 0)
+			x->units[x->unit_count++] = i;
+	free(needed);
+	return err;
+}
+
 /* Whether the file at dwarf_path has debug data, and those of this executable. */
 static enum err check_debug_file(struct extraction *x, bool *has)
 {
+	*has = false;
 	struct elf_file debug;
-	enum err err = elf_file_open(&debug, x->dwarf_path, x->error);
+	enum err err = elf_file_open_as(&debug, x->dwarf_path, &x->wanted, x->error);
 	if (err)
 		return err;
 	*has = elf_has_dwarf(debug.elf);
@@ -313,6 +349,8 @@ static enum err check_debug_file(struct extraction *x, bool *has)
 		err = error_set(x->error, ERR_CORRUPT,
 		        "%.180s is the debug file of another build: its build id is not the executable's",
 		        x->dwarf_path);
+	else if (file_format_of_fd(debug.fd) == FORMAT_PDB)
+		err = open_pdb(x, debug.fd);
 	else if (!*has)
 		add_note(
 		        x->stats, "no debug data in %.200s: names of symbol tables only, without lines", x->dwarf_path);
@@ -329,14 +367,16 @@ static void tell(const struct extraction *x, const char *what)
 /* Opens the first reader, and has it list the units. */
 static enum err open_dwarf(struct extraction *x, struct worker *first)
 {
+	if (file_format_of_fd(x->file.fd) == FORMAT_PDB)
+		return open_pdb(x, x->file.fd);
 	find_debug_data(x);
 	if (!x->dwarf_path)
 		return ERR_OK;
 	bool has;
 	enum err err = check_debug_file(x, &has);
-	if (err || !has)
+	if (err || !has || x->has_pdb)
 		return err;
-	err = dwarf_source_open(&x->dwarf, x->dwarf_path, debug_dir(x), x->error);
+	err = dwarf_source_open(&x->dwarf, x->dwarf_path, &x->wanted, debug_dir(x), x->error);
 	if (!err && x->dwarf.missing[0])
 		complete_dwarf(x);
 	if (!err) {
@@ -348,11 +388,24 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 	return err ? err : unit_reader_list(&first->reader, &x->units, &x->unit_count, x->error);
 }
 
+/* The executable, whose id its debug file must have, too. */
+static enum err open_file(struct extraction *x)
+{
+	struct ids ids;
+	x->wanted.id = x->options->slice;
+	enum err err = elf_file_open_as(&x->file, x->path, &x->wanted, x->error);
+	if (err)
+		return err;
+	ids_read(&ids, x->file.elf);
+	x->wanted = (struct view_wanted){ids.build_id, ids.image_base};
+	return ERR_OK;
+}
+
 static enum err extract_all(struct extraction *x, struct worker *workers)
 {
 	x->name_symbols = (struct name_symbols){x, symbol_at};
 	tell(x, "reading its sections");
-	enum err err = elf_file_open(&x->file, x->path, x->error);
+	enum err err = open_file(x);
 	if (!err)
 		err = code_map_read(&x->code, x->file.elf, x->error);
 	x->code.asked = x->options->asked;
@@ -366,7 +419,7 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	tell(x, "opening its debug data");
 	err = open_dwarf(x, &workers[0]);
 	if (!err)
-		err = symbol_files_open(&x->symbols, x->file.elf, x->stats->debug_file, x->error);
+		err = symbol_files_open(&x->symbols, x->file.elf, x->stats->debug_file, &x->wanted, x->error);
 	if (!err && x->symbols.mini_error.code)
 		add_note(x->stats, "its .gnu_debugdata is left out: %s", x->symbols.mini_error.text);
 	tell(x, "reading its debug data");
@@ -396,8 +449,11 @@ static void release_extraction(struct extraction *x, struct worker *workers)
 	join_release(&x->join);
 	for (size_t i = 0; workers && i < THREADS_MAX; i++)
 		unit_reader_close(&workers[i].reader);
+	for (size_t i = 0; workers && i < THREADS_MAX; i++)
+		pdb_reader_close(&workers[i].pdb);
 	free(workers);
 	dwarf_source_close(&x->dwarf);
+	pdb_close(&x->pdb);
 	symbol_names_release(&x->symbol_names);
 	symbol_files_close(&x->symbols);
 	free(x->units);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that an executable and its debug data say about its code, as records of the symbfile format. */
+/* Everything that an executable and its debug data say about its code, as records of the symbfile format. Executables
+ * of Windows and macOS are read by a view of them as ELF. */
 #ifndef EXTRACT_EXTRACT_H
 #define EXTRACT_EXTRACT_H
 
 #include <limits.h>
 
+#include "symbfile/build_id.h"
 #include "symbfile/symbfile.h"
 
 struct extract_options {
+	struct build_id slice;  /* of a universal Mach-O file; len 0: the first that can be read */
 	const char *debug_file; /* with the DWARF; NULL: the executable itself, else the file that it names */
 	const char *debug_dir;  /* where such files are looked for; NULL: /usr/lib/debug */
 	unsigned threads;       /* 0: one for each processor, at most 64 */
@@ -16,8 +19,8 @@ struct extract_options {
 	const uint64_t *asked;
 	size_t asked_count;
 	/* Fetches the file with the debug data of a build id that is not here; NULL: nothing is fetched. name: of a
-	 * file of shared entries (dwz -m), as the link to it says; NULL: it is none. ERR_MISSING: nobody has it; other
-	 * errors are told in notes. */
+	 * file of shared entries (dwz -m), as the link to it says, or of a PDB file; NULL: it is neither. ERR_MISSING:
+	 * nobody has it; other errors are told in notes. */
 	enum err (*fetch)(
 	        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e);
 	/* Fetches the package (.dwp) of the executable, when units are split and not in files that are here; NULL:

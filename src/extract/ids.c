@@ -86,12 +86,16 @@ static void make_debug_id(struct ids *ids, Elf *elf)
 {
 	uint8_t id[GUID_BYTES] = {0};
 	const char *ident = elf_getident(elf, NULL);
+	bool swapped = ident && ident[EI_DATA] == ELFDATA2LSB && ids->view_kind != VIEW_MACHO;
+	if (ids->view_kind && ids->build_id.len < GUID_BYTES)
+		return;
 	memcpy(id, ids->build_id.bytes, GUID_BYTES);
 	if (!ident || (!ids->build_id.len && !fold_text(id, elf)))
 		return;
 	for (size_t i = 0; i < GUID_BYTES; i++)
-		snprintf(ids->debug_id + 2 * i, 3, "%02X", id[ident[EI_DATA] == ELFDATA2LSB ? guid_order[i] : i]);
-	ids->debug_id[DEBUG_ID_LEN - 1] = '0';
+		snprintf(ids->debug_id + 2 * i, 3, "%02X", id[swapped ? guid_order[i] : i]);
+	const uint8_t *age = ids->build_id.bytes + GUID_BYTES; /* zeros but for Windows */
+	snprintf(ids->debug_id + DEBUG_ID_GUID, 9, "%x", ids->view_kind == VIEW_WINDOWS ? big_u32(age) : 0);
 }
 
 /* The address that the loader maps first, from the beginning of its page. */
@@ -110,25 +114,39 @@ static uint64_t image_base(Elf *elf)
 
 void ids_read(struct ids *ids, Elf *elf)
 {
-	*ids = (struct ids){
-	        .image_base = image_base(elf), .is_package = elf_find_section(elf, ".debug_cu_index") != NULL};
+	*ids = (struct ids){.image_base = image_base(elf),
+	        .view_kind = elf_view_kind(elf),
+	        .is_package = elf_find_section(elf, ".debug_cu_index") != NULL};
 	read_sections(ids, elf);
 	if (!ids->build_id.len || !ids->go_build_id[0])
 		read_segments(ids, elf);
 	make_debug_id(ids, elf);
 }
 
-enum err ids_of_fd(struct ids *ids, int fd, struct error *e)
+/* May be the beginning of a file only. */
+static enum err open_fd(struct elf_file *f, int fd, const struct view_wanted *wanted, struct error *e)
 {
 	elf_version(EV_CURRENT);
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	enum err err = ERR_OK;
-	if (elf && elf_kind(elf) == ELF_K_ELF)
-		ids_read(ids, elf);
-	else
-		err = error_set(e, ERR_MISSING, "not an ELF file");
-	elf_end(elf);
-	return err;
+	*f = (struct elf_file){.fd = -1};
+	enum err err = view_open(&f->view, fd, wanted, e);
+	if (err)
+		return err == ERR_CORRUPT ? (e ? (e->code = ERR_MISSING) : ERR_MISSING) : err;
+	f->elf = f->view.bytes ? elf_memory(f->view.bytes, f->view.len) : elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (f->elf && elf_kind(f->elf) == ELF_K_ELF)
+		return ERR_OK;
+	elf_file_close(f);
+	return error_set(e, ERR_MISSING, "not an ELF, Mach-O, PE or PDB file");
+}
+
+enum err ids_of_fd(struct ids *ids, int fd, const struct view_wanted *wanted, struct error *e)
+{
+	struct elf_file f;
+	enum err err = open_fd(&f, fd, wanted, e);
+	if (err)
+		return err;
+	ids_read(ids, f.elf);
+	elf_file_close(&f);
+	return ERR_OK;
 }
 
 /* Whether the code is here, and not left out as in a debug file. */
@@ -161,14 +179,14 @@ void segments_read(struct load_segments *s, Elf *elf)
 	}
 }
 
-void segments_of_fd(struct load_segments *s, int fd)
+void segments_of_fd(struct load_segments *s, int fd, const struct view_wanted *wanted)
 {
-	elf_version(EV_CURRENT);
-	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	struct elf_file f;
 	s->count = 0;
-	if (elf && elf_kind(elf) == ELF_K_ELF)
-		segments_read(s, elf);
-	elf_end(elf);
+	if (open_fd(&f, fd, wanted, NULL))
+		return;
+	segments_read(s, f.elf);
+	elf_file_close(&f);
 }
 
 static enum err read_at(int fd, uint8_t *to, size_t len, off_t offset, struct error *e)
@@ -179,19 +197,24 @@ static enum err read_at(int fd, uint8_t *to, size_t len, off_t offset, struct er
 	return (size_t)n == len ? ERR_OK : error_set(e, ERR_IO, "the file became shorter while it was read");
 }
 
-enum err file_id_of_fd(struct file_id *id, int fd, struct error *e)
+enum err file_id_of_fd(struct file_id *id, int fd, const struct build_id *slice, struct error *e)
 {
 	uint8_t ends[2 * FILE_ID_END];
+	const struct build_id whole = {.len = 0};
 	struct stat st;
+	uint64_t at, size;
 	if (fstat(fd, &st) != 0)
 		return error_set(e, ERR_IO, "cannot read the file: %s", strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return error_set(e, ERR_IO, "not a regular file");
-	size_t len = st.st_size < FILE_ID_END ? (size_t)st.st_size : FILE_ID_END;
-	enum err err = read_at(fd, ends, len, 0, e);
+	enum err err = view_slice_place(fd, slice ? slice : &whole, &at, &size, e);
+	if (err)
+		return err;
+	size_t len = size < FILE_ID_END ? (size_t)size : FILE_ID_END;
+	err = read_at(fd, ends, len, (off_t)at, e);
 	if (!err)
-		err = read_at(fd, ends + len, len, st.st_size - (off_t)len, e);
-	if (!err && !file_id_make(id, ends, 2 * len, (uint64_t)st.st_size))
+		err = read_at(fd, ends + len, len, (off_t)(at + size - len), e);
+	if (!err && !file_id_make(id, ends, 2 * len, size))
 		err = error_set(e, ERR_NO_MEMORY, "SHA-256 failed");
 	return err;
 }

@@ -207,12 +207,29 @@ static enum err map(struct section_file *s, int fd, struct error *e)
 	void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		return error_set(e, errno == ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s", strerror(errno));
-	*s = (struct section_file){bytes, (size_t)st.st_size, fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+	*s = (struct section_file){bytes, (size_t)st.st_size, fcntl(fd, F_DUPFD_CLOEXEC, 0), {0}};
 	if (s->fd >= 0)
 		return ERR_OK;
 	munmap(bytes, s->len);
 	*s = (struct section_file){0};
 	return error_set(e, ERR_IO, "%s", strerror(errno));
+}
+
+static enum err map_file(struct section_file *s, const struct elf_file *f, struct error *e)
+{
+	if (!f->view.bytes)
+		return map(s, f->fd, e);
+	enum err err = view_open(&s->view, f->fd, &f->view.wanted, e);
+	if (err)
+		return err;
+	s->fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0);
+	if (s->fd < 0) {
+		view_close(&s->view);
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	}
+	s->bytes = s->view.bytes;
+	s->len = s->view.len;
+	return ERR_OK;
 }
 
 enum err section_file_open(struct section_file *s, const struct elf_file *f, struct error *e)
@@ -226,7 +243,7 @@ enum err section_file_open(struct section_file *s, const struct elf_file *f, str
 	for (size_t i = 0; i < NAMES && !err; i++)
 		err = find_section(&m, i, e);
 	if (err || !has_compressed(f->elf))
-		return err ? err : map(s, f->fd, e);
+		return err ? err : map_file(s, f, e);
 	err = temp_file_open(&m.fd, e);
 	if (!err)
 		err = write_image(&m, e);
@@ -254,7 +271,9 @@ enum err section_file_elf(const struct section_file *s, Elf **elf, struct error 
 
 void section_file_forget(const struct section_file *s)
 {
-	if (s->bytes)
+	if (s->view.bytes)
+		view_forget(&s->view);
+	else if (s->bytes)
 		madvise(s->bytes, s->len, MADV_DONTNEED);
 }
 

@@ -11,7 +11,8 @@
 struct section_file {
 	char *bytes; /* the whole ELF file; never written to */
 	size_t len;
-	int fd; /* what is mapped; only while there are bytes */
+	int fd;           /* what is mapped; only while there are bytes */
+	struct view view; /* if that is a view, of which bytes and len are */
 };
 
 /* f may be closed afterwards. ERR_CORRUPT: a compressed section is damaged or of an unknown kind; ERR_IO,

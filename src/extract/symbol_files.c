@@ -10,12 +10,13 @@ static void add_table(struct symbol_files *f, Elf *elf, const char *section)
 	f->tables[f->count++] = (struct symbol_table){elf, section};
 }
 
-enum err symbol_files_open(struct symbol_files *f, Elf *elf, const char *debug_path, struct error *e)
+enum err symbol_files_open(
+        struct symbol_files *f, Elf *elf, const char *debug_path, const struct view_wanted *wanted, struct error *e)
 {
 	enum err err = ERR_OK;
 	*f = (struct symbol_files){.debug = {.fd = -1}};
 	if (debug_path[0])
-		err = elf_file_open(&f->debug, debug_path, e);
+		err = elf_file_open_as(&f->debug, debug_path, wanted, e);
 	if (err)
 		return err;
 	if (f->debug.elf)

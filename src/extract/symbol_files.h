@@ -23,9 +23,11 @@ struct symbol_files {
 	size_t count;
 };
 
-/* elf, the executable, must stay open; debug_path is empty if there is no debug file. Must be closed even after an
+/* elf, the executable, must stay open; debug_path is empty if there is no debug file; wanted: of
+ * that, as elf_file_open_as has it. Must be closed even after an
  * error. */
-enum err symbol_files_open(struct symbol_files *f, Elf *elf, const char *debug_path, struct error *e);
+enum err symbol_files_open(
+        struct symbol_files *f, Elf *elf, const char *debug_path, const struct view_wanted *wanted, struct error *e);
 /* Whether any of them is more than the executable's dynamic symbols. */
 bool symbol_files_have_symtab(const struct symbol_files *f);
 /* A cleared one is closed. */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/varint.h"
+#include "extract/cabinet.h"
 #include "extract/disassemble.h"
 #include "extract/dwarf_source.h"
 #include "extract/extract.h"
@@ -33,6 +34,7 @@ struct job {
 	unsigned other_count;
 	struct symbfile_writer *writer;
 	uint64_t image_base;
+	struct view_wanted wanted; /* the slice of a universal file that is asked for */
 	struct pe_file pe;
 	bool is_pe;
 	struct packet packet; /* answers */
@@ -75,7 +77,8 @@ static enum err open_file(struct job *j, int *file, struct error *e)
 	uint64_t size;
 	int to;
 	enum inflate_method method = method_of(*file);
-	if (method == INFLATE_NONE)
+	bool is_cabinet = cabinet_is(*file);
+	if (method == INFLATE_NONE && !is_cabinet)
 		return ERR_OK;
 	doing(j, "inflating the file");
 	if (fstat(*file, &st) != 0)
@@ -84,7 +87,8 @@ static enum err open_file(struct job *j, int *file, struct error *e)
 	if (err)
 		return err;
 	const struct inflate_source all = {*file, 0, (uint64_t)st.st_size};
-	err = inflate_file(method, &all, j->limits->file_size, to, &size, e);
+	err = is_cabinet ? cabinet_unpack(*file, j->limits->file_size, to, e)
+	                 : inflate_file(method, &all, j->limits->file_size, to, &size, e);
 	close(*file);
 	*file = to;
 	return err;
@@ -167,7 +171,7 @@ static enum err send_segments(struct job *j, int file, struct error *e)
 {
 	struct load_segments segments;
 	struct buffer text;
-	segments_of_fd(&segments, file);
+	segments_of_fd(&segments, file, &j->wanted);
 	if (!segments.count)
 		return j->limits->segments ? error_set(e, ERR_MISSING, "it does not tell where it is loaded") : ERR_OK;
 	for (unsigned i = 0; i < segments.count; i++)
@@ -181,6 +185,26 @@ static enum err send_segments(struct job *j, int file, struct error *e)
 	return err;
 }
 
+static void choose_slice(struct job *j, int file)
+{
+	struct build_id ids[VIEW_SLICES_MAX];
+	for (size_t i = 0, n = view_slices(ids, file); i < n; i++)
+		if (build_id_answers(&ids[i], &j->limits->question))
+			j->wanted.id = ids[i];
+}
+
+/* A Windows program may be asked for by its code id, too. */
+static enum err send_id(const struct job *j, const struct ids *ids, int file, struct error *e)
+{
+	struct build_id id = ids->build_id;
+	struct pe_file pe;
+	if (j->limits->question.whole.len == PE_ID_BYTES && pe_file_is(file) && !pe_file_read(&pe, file, e)) {
+		memcpy(id.bytes, pe.id, PE_ID_BYTES);
+		id.len = PE_ID_BYTES;
+	}
+	return packet_send(j->socket, PACKET_ID, id.bytes, id.len, NULL, 0) ? ERR_OK : gone(e);
+}
+
 static enum err read_ids(struct job *j, int file, struct error *e)
 {
 	struct ids ids;
@@ -191,15 +215,16 @@ static enum err read_ids(struct job *j, int file, struct error *e)
 			err = gone(e);
 		return err;
 	}
-	enum err err = ids_of_fd(&ids, file, e);
+	choose_slice(j, file);
+	struct error why;
+	enum err err = ids_of_fd(&ids, file, &j->wanted, &why);
 	if (err)
-		return error_set(e, ERR_CORRUPT, "not an ELF file");
+		return error_set(e, err == ERR_MISSING ? ERR_CORRUPT : err, "%s", why.text);
 	if (ids.is_package && !ids.build_id.len)
 		return error_set(e, ERR_MISSING, "a package of split units, without their program");
 	j->image_base = ids.image_base;
-	if (!packet_send(j->socket, PACKET_ID, ids.build_id.bytes, ids.build_id.len, NULL, 0))
-		return gone(e);
-	return j->limits->code ? ERR_OK : send_segments(j, file, e);
+	err = send_id(j, &ids, file, e);
+	return err || j->limits->code ? err : send_segments(j, file, e);
 }
 
 static enum err extract(struct job *j, int file, struct error *e)
@@ -208,7 +233,8 @@ static enum err extract(struct job *j, int file, struct error *e)
 	char path[32];
 	uint8_t lacks[8];
 	struct symbfile_sink sink = {take_range, take_pad, j};
-	struct extract_options options = {.debug_dir = "/dev/null",
+	struct extract_options options = {.slice = j->wanted.id,
+	        .debug_dir = "/dev/null",
 	        .threads = j->limits->threads,
 	        .fetch = fetch,
 	        .fetch_package = fetch_package,

@@ -277,7 +277,8 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	struct elf_source_report report;
 	if (!records)
 		return FAILURE_TEMPORARY;
-	const struct elf_taker taker = {.sink = symbfile_map_sink(records),
+	const struct elf_taker taker = {.name = l->name,
+	        .sink = symbfile_map_sink(records),
 	        .take = options.take,
 	        .take_arg = options.take_arg,
 	        .cancel = &context->stopping};

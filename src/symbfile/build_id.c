@@ -18,19 +18,37 @@ void build_id_hex(char out[BUILD_ID_HEX + 1], const uint8_t *id, size_t len)
 	hex_write(out, id, len);
 }
 
+enum { GUID_DIGITS = 2 * GUID_BYTES, AGE_DIGITS = 8 };
+
 static void reorder(uint8_t out[GUID_BYTES], const uint8_t in[GUID_BYTES])
 {
 	for (unsigned i = 0; i < GUID_BYTES; i++)
 		out[i] = in[guid_order[i]];
 }
 
+static bool parse_windows(struct build_id_question *q, struct str id)
+{
+	struct build_id guid;
+	uint64_t age;
+	if (!build_id_parse(&guid, (struct str){id.data, GUID_DIGITS}) ||
+	        !hex_read_number((struct str){id.data + GUID_DIGITS, id.len - GUID_DIGITS}, &age))
+		return false;
+	q->windows = true;
+	q->whole.len = WINDOWS_ID_BYTES;
+	reorder(q->whole.bytes, guid.bytes);
+	for (unsigned i = 0; i < WINDOWS_ID_BYTES - GUID_BYTES; i++)
+		q->whole.bytes[GUID_BYTES + i] = (uint8_t)(age >> 8 * (3 - i));
+	return true;
+}
+
 bool build_id_question_parse(struct build_id_question *q, struct str id)
 {
-	enum { GUID_DIGITS = 2 * GUID_BYTES };
 	struct build_id guid;
 	*q = (struct build_id_question){0};
 	bool has_age = id.len == GUID_DIGITS + 1;
-	if ((has_age && id.data[GUID_DIGITS] != '0') || (id.len > GUID_DIGITS + 1 && id.len < GUID_DIGITS + 8))
+	if (id.len > GUID_DIGITS && id.len < GUID_DIGITS + AGE_DIGITS && id.data[GUID_DIGITS] != '0')
+		return parse_windows(q, id);
+	if (id.len > GUID_DIGITS + 1 && id.len < GUID_DIGITS + AGE_DIGITS)
 		return false;
 	if (has_age || id.len == GUID_DIGITS) {
 		q->has_first = build_id_parse(&guid, (struct str){id.data, GUID_DIGITS});
@@ -83,6 +101,13 @@ void build_id_key(char out[BUILD_ID_KEY + 1], const struct build_id *id)
 void build_id_question_key(char out[BUILD_ID_KEY + 1], const struct build_id_question *q)
 {
 	print_key(out, q->whole.len ? q->whole.bytes : q->first);
+}
+
+bool build_id_question_read(struct build_id_question *q, struct str text)
+{
+	struct str whole = str_cut(&text, '/');
+	*q = (struct build_id_question){.has_first = text.len > 0};
+	return (!whole.len || build_id_parse(&q->whole, whole)) && (!text.len || hex_read(q->first, GUID_BYTES, text));
 }
 
 void build_id_question_text(char out[BUILD_ID_QUESTION_TEXT + 1], const struct build_id_question *q)

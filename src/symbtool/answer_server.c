@@ -68,10 +68,10 @@ static enum err read_file(struct server_module *m, const char *path, int fd, str
 	struct ids own = {.image_base = 0};
 	struct error not_elf;
 	char hex[FILE_ID_HEX + 1];
-	enum err err = file_id_of_fd(&id, fd, e);
+	enum err err = file_id_of_fd(&id, fd, NULL, e);
 	if (err)
 		return err;
-	ids_of_fd(&own, fd, &not_elf);
+	ids_of_fd(&own, fd, NULL, &not_elf);
 	file_id_hex(hex, &id);
 	m->by = own.build_id.len ? ID_UNTRIED : ID_GIVEN;
 	m->build_id = own.build_id;

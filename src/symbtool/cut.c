@@ -35,8 +35,10 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 }
 
 /* st: of the file that has these ids. */
-static enum err read_ids(struct cut *c, const char *path, struct stat *st, struct error *e)
+static enum err read_ids(
+        struct cut *c, const char *path, const struct build_id *slice, struct stat *st, struct error *e)
 {
+	const struct view_wanted wanted = {.id = *slice};
 	struct error none;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, st) != 0) {
@@ -45,11 +47,11 @@ static enum err read_ids(struct cut *c, const char *path, struct stat *st, struc
 			close(fd);
 		return ERR_IO;
 	}
-	enum err err = file_id_of_fd(&c->id, fd, e);
+	enum err err = file_id_of_fd(&c->id, fd, slice, e);
 	if (!err)
-		ids_of_fd(&c->own, fd, &none); /* extraction says what is wrong with the file */
+		ids_of_fd(&c->own, fd, &wanted, &none); /* extraction says what is wrong with the file */
 	if (!err)
-		segments_of_fd(&c->segments, fd);
+		segments_of_fd(&c->segments, fd, &wanted);
 	close(fd);
 	return err;
 }
@@ -81,7 +83,7 @@ enum err cut_executable(struct cut *c, const char *path, const struct cut_option
 	*c = (struct cut){0};
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		c->kinds[i].fd = -1;
-	enum err err = read_ids(c, path, &before, e);
+	enum err err = read_ids(c, path, &options->extract.slice, &before, e);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		err = spool_init(&c->kinds[i], options->part_size, options->discard, e);
 	if (!err)

@@ -3,11 +3,13 @@
 
 #include "symbtool/debug_dir.h"
 
+#include <fcntl.h>
 #include <fts.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "extract/elf_file.h"
@@ -39,11 +41,12 @@ static bool has_symbols(Elf *elf)
 	return elf_has_dwarf(elf) || elf_find_section(elf, ".symtab");
 }
 
-static void take_file(const char *path)
+static void take_slice(const char *path, const struct build_id *slice)
 {
 	struct elf_file f;
 	struct ids ids = {0};
-	if (elf_file_open(&f, path, NULL))
+	const struct view_wanted wanted = {.id = *slice};
+	if (elf_file_open_as(&f, path, &wanted, NULL))
 		return;
 	if (has_symbols(f.elf))
 		ids_read(&ids, f.elf);
@@ -53,6 +56,18 @@ static void take_file(const char *path)
 	char *copy = strdup(path);
 	if (copy)
 		all.items[all.count++] = (struct debug_copy){ids.build_id, copy};
+}
+
+static void take_file(const char *path)
+{
+	struct build_id slices[VIEW_SLICES_MAX] = {{.len = 0}};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t count = fd < 0 ? 0 : view_slices(slices, fd), i = 0;
+	if (fd >= 0)
+		close(fd);
+	do
+		take_slice(path, &slices[i]);
+	while (++i < count);
 }
 
 static void read_dir(void)

@@ -77,7 +77,7 @@ static bool has_id(int fd, const uint8_t *id, size_t len)
 {
 	struct ids ids;
 	struct error e;
-	return !ids_of_fd(&ids, fd, &e) && ids.build_id.len == len && memcmp(ids.build_id.bytes, id, len) == 0;
+	return !ids_of_fd(&ids, fd, NULL, &e) && ids.build_id.len == len && memcmp(ids.build_id.bytes, id, len) == 0;
 }
 
 /* libdebuginfod's progress messages. Its result is "no such file" for most failures, which it then remembers as if the

@@ -4,20 +4,25 @@
 #include "symbtool/executables.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "extract/elf_file.h"
+#include "extract/ids.h"
 #include "symbtool/push_sym.h"
 
 void executables_release(struct executables *x)
 {
-	for (size_t i = 0; i < x->count; i++)
+	for (size_t i = 0; i < x->count; i++) {
 		free(x->items[i].path);
+		free(x->items[i].debug_file);
+	}
 	free(x->items);
 	*x = (struct executables){0};
 }
@@ -27,35 +32,67 @@ static bool is_sym(const char *path)
 	return push_sym_kind_of(path) != PUSH_SYM_NONE;
 }
 
-static enum err add_executable(
-        struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
+static enum err add_executable(struct executables *x, const char *path, struct executable file, struct error *e)
 {
 	if (!array_reserve(&x->items, &x->cap, x->count + 1, sizeof *x->items))
 		return no_memory(e);
-	char *copy = strdup(path);
-	if (!copy)
+	file.path = strdup(path);
+	if (!file.path)
 		return no_memory(e);
-	x->items[x->count++] = (struct executable){copy, is_sym(path), found, st->st_dev, st->st_ino};
+	x->items[x->count++] = file;
 	return ERR_OK;
 }
 
 /* A debug file has the sections of an executable, but they are empty. */
-static bool has_code(Elf *elf)
+static bool has_code(const struct elf_file *f)
 {
 	GElf_Shdr header;
-	Elf_Scn *text = elf_find_section(elf, ".text");
+	Elf_Scn *text = elf_find_section(f->elf, ".text");
+	for (Elf_Scn *s = NULL; f->view.bytes && !text && (s = elf_nextscn(f->elf, s));)
+		text = gelf_getshdr(s, &header) && (header.sh_flags & SHF_EXECINSTR) ? s : NULL;
 	return !text || !gelf_getshdr(text, &header) || header.sh_type != SHT_NOBITS;
 }
 
-static bool is_executable(const char *path)
+/* Adds the file, or a slice of it. One that was found must be readable, and an ELF file must have code. */
+static enum err add_slice(struct executables *x, const char *path, struct executable file, struct error *e)
 {
 	struct elf_file f;
-	struct error e;
-	if (elf_file_open(&f, path, &e))
-		return false;
-	bool ok = has_code(f.elf);
-	elf_file_close(&f);
-	return ok;
+	struct ids ids;
+	const struct view_wanted wanted = {.id = file.slice};
+	bool readable = !elf_file_open_as(&f, path, &wanted, NULL), code = false;
+	if (readable) {
+		code = has_code(&f);
+		ids_read(&ids, f.elf);
+		file.debug = ids.view_kind && !code;
+		if (ids.view_kind)
+			file.id = ids.build_id;
+		elf_file_close(&f);
+	}
+	if (file.found && !code && !file.debug) {
+		x->others++;
+		return ERR_OK;
+	}
+	return add_executable(x, path, file, e);
+}
+
+static enum err add_file(struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
+{
+	struct executable file = {.sym = is_sym(path), .found = found, .device = st->st_dev, .node = st->st_ino};
+	struct build_id slices[VIEW_SLICES_MAX];
+	if (file.sym)
+		return add_executable(x, path, file, e);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	size_t count = fd < 0 ? 0 : view_slices(slices, fd);
+	if (fd >= 0)
+		close(fd);
+	if (count == 0)
+		return add_slice(x, path, file, e);
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < count && !err; i++) {
+		file.slice = slices[i];
+		err = add_slice(x, path, file, e);
+	}
+	return err;
 }
 
 static int name_order(const FTSENT **a, const FTSENT **b)
@@ -76,12 +113,11 @@ static enum err take_entry(struct executables *x, const FTSENT *entry, struct er
 {
 	if (entry->fts_info == FTS_D || entry->fts_info == FTS_DP)
 		return ERR_OK;
-	if (entry->fts_info != FTS_F || is_known(x, entry->fts_statp) ||
-	        (!is_sym(entry->fts_path) && !is_executable(entry->fts_path))) {
+	if (entry->fts_info != FTS_F || is_known(x, entry->fts_statp)) {
 		x->others++;
 		return ERR_OK;
 	}
-	return add_executable(x, entry->fts_path, entry->fts_statp, true, e);
+	return add_file(x, entry->fts_path, entry->fts_statp, true, e);
 }
 
 static enum err add_directory(struct executables *x, const char *path, struct error *e)
@@ -103,7 +139,45 @@ enum err executables_add(struct executables *x, const char *path, bool recursive
 	if (stat(path, &st) != 0)
 		return error_set(e, ERR_IO, "%s", strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return add_executable(x, path, &st, false, e);
+		return add_file(x, path, &st, false, e);
 	return recursive ? add_directory(x, path, e)
 	                 : error_set(e, ERR_BAD_REQUEST, "it is a directory: give --recursive");
+}
+
+/* By id, a debug file behind its programs; those without an id first. */
+static int by_id(const void *a, const void *b)
+{
+	const struct executable *x = *(struct executable *const *)a, *y = *(struct executable *const *)b;
+	if (x->id.len != y->id.len)
+		return x->id.len < y->id.len ? -1 : 1;
+	int order = memcmp(x->id.bytes, y->id.bytes, x->id.len);
+	return order ? order : (int)x->debug - (int)y->debug;
+}
+
+static bool same_id(const struct executable *a, const struct executable *b)
+{
+	return a->id.len && a->id.len == b->id.len && memcmp(a->id.bytes, b->id.bytes, a->id.len) == 0;
+}
+
+void executables_pair(struct executables *x)
+{
+	struct executable **sorted = calloc(x->count + 1, sizeof *sorted);
+	if (!sorted)
+		return;
+	for (size_t i = 0; i < x->count; i++)
+		sorted[i] = &x->items[i];
+	qsort(sorted, x->count, sizeof *sorted, by_id);
+	for (size_t i = 1; i < x->count; i++) {
+		struct executable *program = sorted[i - 1], *debug = sorted[i];
+		if (debug->debug && !program->debug && same_id(program, debug) && !program->debug_file) {
+			program->debug_file = debug->path;
+			debug->path = NULL;
+		}
+	}
+	free(sorted);
+	size_t kept = 0;
+	for (size_t i = 0; i < x->count; i++)
+		if (x->items[i].path)
+			x->items[kept++] = x->items[i];
+	x->count = kept;
 }

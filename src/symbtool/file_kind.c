@@ -7,11 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "extract/view.h"
 #include "symbtool/input.h"
 
 enum { HEAD = 512 };
 
-#define DUMP_SYMS "make a symbol file of it with dump_syms"
+#define READ_IT "symbtool extract, push-symbols and symbolicate read it"
 #define UNPACK "unpack it first"
 #define NO_FILE "perhaps a server's error message, saved in place of the file"
 
@@ -21,15 +22,16 @@ static const struct kind {
 	unsigned len, at, takes; /* takes: by whom it is read */
 	const char *name, *advice;
 } kinds[] = {
-        {"\177ELF", 4, 0, TAKES_ELF, "an ELF file", "symbtool extract, push-symbols and symbolicate read it"},
+        {"\177ELF", 4, 0, TAKES_ELF, "an ELF file", READ_IT},
         {"symbfile", 8, 0, TAKES_SYMBFILE, "a symbfile", "symbtool dump, check and symbolicate read it"},
         {"MODULE ", 7, 0, TAKES_SYM | TAKES_TEXT, "a Breakpad symbol file",
                 "symbtool check, push-symbols and symbolicate read it"},
-        {"Microsoft C/C++ MSF ", 20, 0, 0, "a PDB file", DUMP_SYMS},
-        {"MZ", 2, 0, 0, "a Windows program", "make a symbol file of its PDB file with dump_syms"},
-        {"\xcf\xfa\xed\xfe", 4, 0, 0, "a Mach-O file", DUMP_SYMS},
-        {"\xce\xfa\xed\xfe", 4, 0, 0, "a Mach-O file", DUMP_SYMS},
-        {"\xca\xfe\xba\xbe", 4, 0, 0, "a universal Mach-O file or a Java class", DUMP_SYMS},
+        {"Microsoft C/C++ MSF ", 20, 0, TAKES_ELF, "a PDB file", READ_IT},
+        {"MZ", 2, 0, TAKES_ELF, "a Windows program", READ_IT},
+        {"\xcf\xfa\xed\xfe", 4, 0, TAKES_ELF, "a Mach-O file", READ_IT},
+        {"\xce\xfa\xed\xfe", 4, 0, TAKES_ELF, "a Mach-O file", READ_IT},
+        {"\xca\xfe\xba\xbe", 4, 0, TAKES_ELF, "a universal Mach-O file", READ_IT},
+        {"\xca\xfe\xba\xbf", 4, 0, TAKES_ELF, "a universal Mach-O file", READ_IT},
         {"\0asm", 4, 0, 0, "a WebAssembly module", "symbtool cannot read these"},
         {"MDMP", 4, 0, 0, "a minidump", "run minidump-stackwalk; symbtool symbolicate --filter reads its output"},
         {"\x1f\x8b", 2, 0, 0, "a gzip file", UNPACK},
@@ -88,7 +90,7 @@ static const char *name_of(unsigned takes)
 {
 	switch (takes) {
 	case TAKES_ELF:
-		return "an ELF file";
+		return "an executable";
 	case TAKES_SYMBFILE:
 		return "a symbfile";
 	case TAKES_SYM:
@@ -96,7 +98,7 @@ static const char *name_of(unsigned takes)
 	case TAKES_TEXT:
 		return "text";
 	default:
-		return takes & TAKES_ELF ? "an ELF file or symbol file" : "a symbol file";
+		return takes & TAKES_ELF ? "an executable or symbol file" : "a symbol file";
 	}
 }
 
@@ -105,7 +107,10 @@ enum err file_kind_check(const char *path, unsigned takes, struct error *e)
 	struct head head;
 	if (!read_head(&head, path, takes & (TAKES_SYMBFILE | TAKES_SYM)))
 		return ERR_OK;
+	const char *refused = file_format_refused((const uint8_t *)head.bytes, head.len);
 	const struct kind *k = find_kind(&head);
+	if (refused)
+		return error_set(e, ERR_CORRUPT, "not %s, but %s", name_of(takes), refused);
 	if (!head.len && !(takes & (TAKES_TEXT | TAKES_LINES)))
 		return error_set(e, ERR_CORRUPT, "not %s, but empty", name_of(takes));
 	if (!k || (k->takes & takes))

@@ -7,7 +7,7 @@
 
 /* What a verb takes. Whoever takes Breakpad's symbol files or symbfiles also takes them packed by gzip or zstd. */
 enum {
-	TAKES_ELF = 1,
+	TAKES_ELF = 1, /* and what is read by a view of it as ELF */
 	TAKES_SYMBFILE = 2,
 	TAKES_SYM = 4,
 	TAKES_TEXT = 8,   /* with stacks */

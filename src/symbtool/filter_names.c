@@ -115,7 +115,7 @@ static char *file_id_text(const char *path)
 	struct file_id id;
 	char *hex = NULL;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && !file_id_of_fd(&id, fd, NULL) && (hex = malloc(FILE_ID_HEX + 1)))
+	if (fd >= 0 && !file_id_of_fd(&id, fd, NULL, NULL) && (hex = malloc(FILE_ID_HEX + 1)))
 		file_id_hex(hex, &id);
 	if (fd >= 0)
 		close(fd);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/unpack.h"
+#include "extract/view.h"
 
 enum { BLOCK = 256 << 10 };
 
@@ -127,13 +128,13 @@ enum err input_head(const char *path, void *to, size_t size, size_t *len, struct
 
 enum err input_kind_of(const char *path, enum input_kind *kind, struct error *e)
 {
-	char start[8];
+	uint8_t start[FORMAT_HEAD];
 	size_t len;
 	enum err err = input_head(path, start, sizeof start, &len, e);
 	*kind = INPUT_OTHER;
-	if (len >= 4 && memcmp(start, "\177ELF", 4) == 0)
+	if (file_format_of(start, len) != FORMAT_OTHER)
 		*kind = INPUT_ELF;
-	else if (len == 8 && memcmp(start, "symbfile", 8) == 0)
+	else if (len >= 8 && memcmp(start, "symbfile", 8) == 0)
 		*kind = INPUT_SYMBFILE;
 	return err;
 }

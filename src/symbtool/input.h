@@ -9,7 +9,11 @@
 #include "base/error.h"
 #include "symbfile/symbfile.h"
 
-enum input_kind { INPUT_ELF, INPUT_SYMBFILE, INPUT_OTHER };
+enum input_kind {
+	INPUT_ELF, /* and what is read by a view of it as ELF */
+	INPUT_SYMBFILE,
+	INPUT_OTHER,
+};
 
 /* Reads the first bytes, at most `size`, after inflating them; *len: how many. ERR_IO, ERR_CORRUPT (bad gzip or zstd),
  * ERR_NO_MEMORY. */

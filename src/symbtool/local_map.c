@@ -86,7 +86,7 @@ static enum err add_file(
 		return add_executable(map, path, options, e);
 	if (kind == INPUT_SYMBFILE)
 		return add_symbfile(map, path, e);
-	error_set(e, ERR_CORRUPT, "%.200s: neither a symbfile nor an ELF file", path);
+	error_set(e, ERR_CORRUPT, "%.200s: neither a symbfile nor an executable", path);
 	return file_kind_explain(path, TAKES_ELF | TAKES_SYMBFILE, ERR_CORRUPT, e);
 }
 

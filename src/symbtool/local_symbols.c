@@ -82,7 +82,7 @@ static const char *named_file(const struct local_symbols *s, struct str path)
 static bool has_file_id(const struct elf_file *f, struct str text)
 {
 	struct file_id wanted, id;
-	return file_id_parse(&wanted, text) && !file_id_of_fd(&id, f->fd, NULL) &&
+	return file_id_parse(&wanted, text) && !file_id_of_fd(&id, f->fd, NULL, NULL) &&
 	       memcmp(id.bytes, wanted.bytes, sizeof id.bytes) == 0;
 }
 
@@ -94,7 +94,7 @@ static bool is_build(const struct elf_file *f, const struct ids *ids, const stru
 	build_id_hex(hex, ids->build_id.bytes, ids->build_id.len);
 	if (m->build_id.len)
 		return str_equal(m->build_id, str_from(hex));
-	if (!m->id.len || (m->id.len >= DEBUG_ID_LEN - 1 && !strncasecmp(m->id.data, ids->debug_id, DEBUG_ID_LEN - 1)))
+	if (!m->id.len || (m->id.len >= DEBUG_ID_GUID && !strncasecmp(m->id.data, ids->debug_id, DEBUG_ID_GUID)))
 		return true;
 	return has_file_id(f, m->id);
 }

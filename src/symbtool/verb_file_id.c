@@ -18,31 +18,33 @@ static const char usage[] =
         "Usage: symbtool file-id [--json] FILE...\n"
         "\n"
         "Prints the FileID of each executable in hex and base64, and its path. The next lines have its build id,\n"
-        "Go build id, and debug id (as in Breakpad symbol files), if there are any.\n";
+        "Go build id, and debug id (as in Breakpad symbol files), if there are any; of a universal Mach-O file those "
+        "of\n"
+        "each slice.\n";
 
 struct known_as {
 	char hex[FILE_ID_HEX + 1], base64[FILE_ID_BASE64 + 1];
 	char build_id[BUILD_ID_HEX + 1]; /* empty: none */
-	struct ids own;                  /* empty: not an ELF file */
+	struct ids own;                  /* empty: no executable that is known */
 };
 
-static enum err read_ids(struct known_as *k, const char *path, struct error *e)
+/* slice: of a universal file; NULL: it is none. */
+static enum err read_ids(struct known_as *k, int fd, const struct build_id *slice, struct error *e)
 {
-	struct error not_elf;
+	struct view_wanted wanted = {.base = 0};
+	struct error not_readable;
 	struct file_id id;
 	*k = (struct known_as){0};
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(e, ERR_IO, "%s", strerror(errno));
-	enum err err = file_id_of_fd(&id, fd, e);
-	if (!err) {
-		ids_of_fd(&k->own, fd, &not_elf);
-		file_id_hex(k->hex, &id);
-		file_id_base64(k->base64, &id);
-		build_id_hex(k->build_id, k->own.build_id.bytes, k->own.build_id.len);
-	}
-	close(fd);
-	return err;
+	if (slice)
+		wanted.id = *slice;
+	enum err err = file_id_of_fd(&id, fd, slice, e);
+	if (err)
+		return err;
+	ids_of_fd(&k->own, fd, &wanted, &not_readable);
+	file_id_hex(k->hex, &id);
+	file_id_base64(k->base64, &id);
+	build_id_hex(k->build_id, k->own.build_id.bytes, k->own.build_id.len);
+	return ERR_OK;
 }
 
 static const char *unless_empty(const char *text)
@@ -84,13 +86,19 @@ static bool print_ids(void *arg, const char *path, bool json, struct error *e)
 {
 	(void)arg;
 	struct known_as k;
-	if (read_ids(&k, path, e))
-		return false;
-	if (json)
-		print_json(&k, path);
-	else
-		print_text(&k, path);
-	return true;
+	struct build_id slices[VIEW_SLICES_MAX];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return !error_set(e, ERR_IO, "%s", strerror(errno));
+	size_t count = view_slices(slices, fd), i = 0;
+	enum err err = ERR_OK;
+	do {
+		err = read_ids(&k, fd, count ? &slices[i] : NULL, e);
+		if (!err)
+			(json ? print_json : print_text)(&k, path);
+	} while (!err && ++i < count);
+	close(fd);
+	return !err;
 }
 
 static int run_file_id(const struct verb *v, int argc, char **argv)

@@ -144,7 +144,11 @@ static void push_one(struct push *p, const struct executable *file)
 	struct cut cut;
 	struct upload_counts counts;
 	struct error e;
-	enum err err = cut_executable(&cut, file->path, &p->cut, &e);
+	struct cut_options options = p->cut;
+	options.extract.slice = file->slice;
+	if (file->debug_file && !options.extract.debug_file)
+		options.extract.debug_file = file->debug_file;
+	enum err err = cut_executable(&cut, file->path, &options, &e);
 	if (err == ERR_MISSING && file->found)
 		p->without++;
 	else if (err)
@@ -186,6 +190,7 @@ static int push_all(struct push *p, const struct operands *operands)
 	for (size_t i = 0; i < operands->count; i++)
 		if (executables_add(&p->files, operands->items[i], p->recursive, &e))
 			fail(p, operands->items[i], &e);
+	executables_pair(&p->files);
 	push_all_syms(p);
 	for (size_t i = 0; i < p->files.count && !p->hopeless; i++)
 		if (!p->files.items[i].sym)

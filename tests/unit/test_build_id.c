@@ -56,6 +56,12 @@ static void what_ids_mean(void **state)
 	assert_true(means("93AC4A6E6A9E2D0AC42B5AC0BB4DFBAE", BUILD_ID));
 	assert_true(means("0123456789ABCDEF00000000000000000", "0123456789abcdef"));
 	assert_false(means("93AC4A6E6A9E2D0AC42B5AC0BB4DFBAF0", BUILD_ID));
+	/* of Windows: the GUID as it is in the file, and the age */
+	assert_true(means(GUID "1", "93ac4a6e6a9e2d0ac42b5ac0bb4dfbae00000001"));
+	assert_true(means("6e4aac939e6a0a2dc42b5ac0bb4dfbaea", "93ac4a6e6a9e2d0ac42b5ac0bb4dfbae0000000a"));
+	assert_true(means(GUID "10", "93ac4a6e6a9e2d0ac42b5ac0bb4dfbae00000010"));
+	assert_false(means(GUID "1", "93ac4a6e6a9e2d0ac42b5ac0bb4dfbae00000002"));
+	assert_false(means(GUID "1", BUILD_ID));
 	assert_false(means(GUID "0", "93ac4a6e6a9e2d0ac42b5ac0bb4dfbaf1e1cd8e2"));
 	assert_false(means(BUILD_ID, "93ac4a6e6a9e2d0ac42b5ac0bb4dfbae1e1cd8e3"));
 	assert_false(means("0123456789abcdef", "0123456789abcdef00"));
@@ -63,7 +69,7 @@ static void what_ids_mean(void **state)
 
 static void what_no_question_is(void **state)
 {
-	static const char *const texts[] = {"", "0", "012", "0g", "x123", GUID "1", GUID "a", GUID "10", GUID "0000",
+	static const char *const texts[] = {"", "0", "012", "0g", "x123", GUID "1g", GUID "00", GUID "01", GUID "0000",
 	        "93ac4a6e6a9e2d0ac42b5ac0bb4dfba-0", "6E4AAC93-9E6A-0A2D-C42B-5AC0BB4DFBAE"};
 	struct build_id_question q;
 	struct build_id id;

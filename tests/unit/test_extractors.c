@@ -126,7 +126,7 @@ static struct build_id_question question_of(const struct build_id *id)
 static struct build_id id_of(int fd, uint64_t *base)
 {
 	struct ids ids;
-	assert_int_equal(ids_of_fd(&ids, fd, NULL), ERR_OK);
+	assert_int_equal(ids_of_fd(&ids, fd, NULL, NULL), ERR_OK);
 	*base = ids.image_base;
 	return ids.build_id;
 }
@@ -202,14 +202,14 @@ static void test_other_files(void **state)
 	struct build_id id = id_of(fd, &base), other = id;
 	other.bytes[19] ^= 1;
 	check_refused(fd, &other, ERR_CORRUPT, "another file");
-	check_refused(file_of("not ELF", 7), &id, ERR_CORRUPT, "not an ELF file");
-	check_refused(file_of("", 0), &id, ERR_CORRUPT, "not an ELF file");
+	check_refused(file_of("not ELF", 7), &id, ERR_CORRUPT, "not an ELF, Mach-O, PE or PDB file");
+	check_refused(file_of("", 0), &id, ERR_CORRUPT, "not an ELF, Mach-O, PE or PDB file");
 	check_refused(file_of("\x28\xb5\x2f\xfdxxxxxxxxxxxx", 16), &id, ERR_CORRUPT, "compressed data");
 	check_refused(file_of("\xfd"
 	                      "7zXZ\0xxxxxxxxxx",
 	                      16),
 	        &id, ERR_CORRUPT, "compressed data");
-	check_refused(open("/dev/null", O_RDONLY | O_CLOEXEC), &id, ERR_CORRUPT, "not an ELF file");
+	check_refused(open("/dev/null", O_RDONLY | O_CLOEXEC), &id, ERR_CORRUPT, "not an ELF, Mach-O, PE or PDB file");
 }
 
 /* ---- limits ---- */

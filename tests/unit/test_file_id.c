@@ -60,7 +60,7 @@ static void test_file_ids(void **state)
 		struct error e = {0};
 		int fd = open(data_path(path, json_string_value(json_object_get(line, "path"))), O_RDONLY | O_CLOEXEC);
 		assert_true(fd >= 0);
-		assert_int_equal(file_id_of_fd(&id, fd, &e), ERR_OK);
+		assert_int_equal(file_id_of_fd(&id, fd, NULL, &e), ERR_OK);
 		close(fd);
 		file_id_hex(hex, &id);
 		file_id_base64(base64, &id);
@@ -77,11 +77,11 @@ static void test_file_id_of_no_file(void **state)
 	struct error e = {0};
 	int fds[2];
 	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(file_id_of_fd(&id, fds[0], &e), ERR_IO);
+	assert_int_equal(file_id_of_fd(&id, fds[0], NULL, &e), ERR_IO);
 	assert_int_equal(e.code, ERR_IO);
 	close(fds[0]);
 	close(fds[1]);
-	assert_int_equal(file_id_of_fd(&id, -1, &e), ERR_IO);
+	assert_int_equal(file_id_of_fd(&id, -1, NULL, &e), ERR_IO);
 }
 
 int main(void)

@@ -483,7 +483,7 @@ def test_damage_costs_one_module(tree, tmp_path):
     tree.put(tmp_path, paths(ids["text"])[0], b"nothing of use" * 100)
     with over(tmp_path) as s:
         assert "corrupt" in why(s, ids["half"])
-        assert "not an ELF file" in why(s, ids["text"])
+        assert "not an ELF, Mach-O, PE or PDB file" in why(s, ids["text"])
         assert named(s, tree.id, tree.offsets) == tree.whole
 
 

@@ -965,7 +965,7 @@ def test_no_bare_address_is_named_by_a_program_that_may_be_elsewhere(fixed, prog
     assert "position-independent" in run_filter("[0x401672]\n", "-e", fixed["-static-pie"]).stderr.decode()
     assert "none of these addresses" in run_filter("[0x7f64e0e44000]\n", "-e", static).stderr.decode()
     assert "(show at " in of_program(program, f"/elsewhere/{os.path.basename(program)}(+{symbol_address(program, 'show') + 4:#x}) [0x7f1234567890]\n")[0]
-    for wrong, why in (("/nowhere", "No such file"), (__file__, "not an ELF file")):
+    for wrong, why in (("/nowhere", "No such file"), (__file__, "not an executable")):
         assert why in run_filter("x\n", "-e", wrong, code=2).stderr.decode()
 
 

@@ -1002,9 +1002,10 @@ OTHERS = {
     "page": (b"<!DOCTYPE html><title>404</title>", "HTML"),
     "json": (b'{"error": 1}', "JSON"),
     "lfs": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
-    "pe": (b"MZ\x90\0", "a Windows program: make a symbol file of its PDB file"),
-    "pdb": (b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0\0", "a PDB file: make a symbol file of it"),
-    "macho": (bytes.fromhex("cffaedfe07000001"), "a Mach-O file: make a symbol file of it"),
+    "net": (b"BSJB\1\0\1\0", "a portable PDB of .NET"),
+    "pdb2": (b"Microsoft C/C++ program database 2.00\r\n\x1aJG", "a PDB of version 2.00"),
+    "java": (bytes.fromhex("cafebabe00000041"), "a Java class"),
+    "ppc": (bytes.fromhex("feedfacf01000012"), "a Mach-O file of a big-endian machine"),
     "minidump": (b"MDMP\x93\xa7\0\0", "a minidump"),
     "xz": (bytes.fromhex("fd377a585a0000"), "an xz file: unpack"),
     "zip": (b"PK\3\4\x14\0", "a ZIP file: unpack"),
@@ -1029,12 +1030,24 @@ def test_what_a_file_is_instead(tmp_path, kind):
     assert filtered.stdout == (data.decode() if kept else "") and kept is (word not in filtered.stderr)
 
 
+def test_a_cut_program_of_windows_or_macos_is_told(tmp_path):
+    """Its kind is known, and what is wrong with it."""
+    starts = {"pe": b"MZ\x90\0", "pdb": b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0\0", "macho": bytes.fromhex("cffaedfe07000001")}
+    for kind, data in starts.items():
+        path = tmp_path / kind
+        path.write_bytes(data)
+        for arguments in (("extract", path), ("symbolicate", path, "0x10")):
+            said = run(*arguments, code=1, stdin="").stderr
+            assert re.search(f"{path}: .*(PE|PDB|Mach-O): .*(ends within|cut off)", said), said
+        assert "symbtool extract, push-symbols and symbolicate read it" in run("check", path, code=1).stderr
+
+
 def test_a_packed_executable_is_told(tmp_path):
     path = tmp_path / "it.gz"
     with open(PROGRAM, "rb") as f:
         path.write_bytes(gzip.compress(f.read()))
     for arguments in (("extract", path), ("symbolicate", path, "0x10"), ("symbolicate", path)):
-        assert "not an ELF file, but a gzip file: unpack it first" in run(*arguments, code=1, stdin="").stderr
+        assert "not an executable, but a gzip file: unpack it first" in run(*arguments, code=1, stdin="").stderr
     assert "but an ELF file: symbtool extract" in run("check", path, code=1).stderr
 
 

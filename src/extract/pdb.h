@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PDB 7.00 files, the debug data of Windows programs: their modules, sections and public symbols. Types are in
+ * pdb_types.h, the functions of a module in pdb_module.h. The structures are those of LLVM's "The PDB File Format" and
+ * of Microsoft's microsoft-pdb. */
+#ifndef EXTRACT_PDB_H
+#define EXTRACT_PDB_H
+
+#include <pthread.h>
+
+#include "base/map64.h"
+#include "extract/msf.h"
+#include "extract/view.h"
+
+struct pdb_module {
+	uint32_t stream, symbols, c11, c13; /* its stream; bytes of the three parts of that */
+	struct str object;                  /* the name, which other modules refer to it by */
+};
+
+/* A stretch of code or data, and whose it is. */
+struct pdb_contribution {
+	uint64_t start; /* section, from 1 on, in the upper half, offset in the lower one */
+	uint32_t size, module;
+};
+
+struct pdb_section {
+	char name[9];
+	uint32_t start, size, flags; /* relative to the image */
+};
+
+/* Of a program whose code was moved after linking: from here on code is there; 0: it is gone. */
+struct pdb_move {
+	uint32_t from, to;
+};
+
+/* A stream of types: records of an index each, and from where to look for one. */
+struct pdb_types {
+	struct msf_bytes stream;
+	struct str records;
+	uint32_t first, end; /* indices */
+	struct pdb_place {
+		uint32_t index, offset;
+	} * places;
+	size_t place_count;
+	uint32_t place_cap;
+};
+
+/* What a module says of types that are the same in others: its own index, and the common one. */
+struct pdb_exports {
+	struct pdb_export {
+		uint32_t local, global;
+	} * items; /* by local */
+	size_t count;
+	bool read;
+};
+
+struct pdb {
+	struct msf msf;
+	struct msf_bytes info, dbi, names, header_bytes, own_header_bytes, move_bytes;
+	struct str strings; /* of names, as checksums and imports refer to them */
+	struct build_id id;
+	uint16_t machine; /* as in a PE file */
+	bool minimal;     /* of /DEBUG:FASTLINK */
+	uint32_t public_stream;
+	struct pdb_module *modules;
+	struct pdb_contribution *contributions;      /* by start */
+	struct pdb_section *sections, *own_sections; /* as loaded; as the symbols have them */
+	struct pdb_move *moves;                      /* by from */
+	size_t module_count, contribution_count, section_count, own_section_count, move_count;
+	uint32_t module_cap;
+	struct pdb_types types, ids;
+	uint64_t base; /* where the image is loaded by its own header */
+	/* What threads share; guarded by lock. */
+	pthread_mutex_t lock;
+	bool has_lock;
+	struct pdb_exports *exports;  /* of each module */
+	struct map64 modules_by_name; /* number + 1 by the last part of the name; chained by next_of_name */
+	uint32_t *next_of_name;
+	struct map64 imported; /* number + 1 of a module, by the offset of the name that others have for it */
+};
+
+/* fd may be closed afterwards. ERR_CORRUPT: the text names the place. It must be closed also after a failure. */
+enum err pdb_open(struct pdb *p, int fd, uint64_t base, struct error *e);
+void pdb_close(struct pdb *p);
+/* The module that owns an address; UINT32_MAX: none. */
+uint32_t pdb_owner(const struct pdb *p, uint16_t section, uint32_t offset);
+/* Calls take for the parts of len bytes of code, at addresses of the program; `skip`: how many bytes of them come
+ * before. False: take said so. */
+bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t len,
+        bool (*take)(void *arg, uint64_t start, uint64_t end, uint32_t skip), void *arg);
+/* Sets needed[i] of the modules that have code at one of these addresses, in ascending order. */
+void pdb_needed(const struct pdb *p, const uint64_t *asked, size_t count, bool *needed);
+
+/* For a view: sections without bytes, public symbols. */
+enum err pdb_view_read(struct view_builder *b, int fd, uint64_t base, struct error *e);
+
+#endif

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of Windows and macOS: what symbtool and the server say of them is what DWARF of the same code says, and LLVM's own reader."""
+
+import json
+import os
+import random
+import re
+import shutil
+
+import pytest
+
+from platforms import MAC, WINDOWS, Platforms, call, tool, version_of
+from stack import Stack, seed_of
+from test_executables import HELPER
+from test_symbfile import store_config
+from test_symbtool import SYMBTOOL, run, v5_frames
+
+pytestmark = [pytest.mark.skipif(not os.path.exists(HELPER), reason="symbolicated-extract was not built"), pytest.mark.slow]
+IMAGE_BASE = {"x64": 0x140000000, "x86": 0x400000, "arm64": 0x140000000}
+COUNT = 250
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return Platforms(tmp_path_factory.mktemp("platforms"))
+
+
+def text_section(path):
+    """Address and size of the code."""
+    out = call(tool("llvm-readobj"), "--sections", path)
+    part = re.search(r"Name: (?:\.text|__text).*?\n((?:    .*\n)+)", out)[1]
+    address = re.search(r"(?:VirtualAddress|Address): (0x[0-9A-F]+)", part)[1]
+    size = re.search(r"(?:VirtualSize|Size): (0x[0-9A-F]+)", part)[1]
+    return int(address, 16), int(size, 16)
+
+
+def draw(path, count=COUNT):
+    start, size = text_section(path)
+    return sorted(random.Random(seed_of(path)).sample(range(start, start + size), count))
+
+
+def base_name(name):
+    """Without scopes and arguments."""
+    depth, out = 0, ""
+    for c in name or "":
+        depth -= c in ">)"
+        out += c if depth == 0 and c not in ">)" else ""
+        depth += c in "<("
+    return re.split(r"::|\.\d+$", out.split("(")[0].split("<")[0].removesuffix(" const"))[-1]
+
+
+def place(frame):
+    """Without a line, the file says nothing."""
+    line = frame.get("line") or 0
+    return base_name(frame.get("function")), os.path.basename(frame.get("file") or "") if line else "", line
+
+
+def chain(frame):
+    """(name, file, line), innermost first."""
+    if not frame.get("function"):
+        return []
+    return [place(f) for f in [*frame.get("inlines", []), frame]]
+
+
+def local(path, addresses, *options):
+    done = run("symbolicate", "--json", *options, path, *map(hex, addresses))
+    return [chain(f) for f in v5_frames(done.stdout)]
+
+
+def llvm(path, addresses):
+    out = call(tool("llvm-symbolizer"), "-e", path, "-i", "-f", "-C", "--output-style=JSON", input="\n".join(map(hex, addresses)))
+    chains = []
+    for line in out.splitlines():
+        symbols = json.loads(line)["Symbol"]
+        known = symbols and symbols[0]["FunctionName"]
+        chains.append([place({"function": s["FunctionName"], "file": s["FileName"], "line": s["Line"]}) for s in symbols] if known else [])
+    return chains
+
+
+def differing(got, want, addresses):
+    return [(hex(a), g, w) for a, g, w in zip(addresses, got, want) if g != w]
+
+
+@pytest.mark.parametrize("machine", WINDOWS)
+def test_pdb_says_what_dwarf_of_the_same_code_says(made, machine):
+    """CodeView has no line 0: there is the line before. The program has return pads, and the PDB, beside it, the rest."""
+    program, base = made.path(f"{machine}-both.exe"), IMAGE_BASE[machine]
+    offsets = draw(program)
+    dwarf = local(program, [base + a for a in offsets])
+    pdb = local(made.path(f"{machine}-both.pdb"), offsets)
+    told = [i for i, frames in enumerate(dwarf) if frames and all(f[2] for f in frames)]
+    assert len(told) > COUNT // 2
+    assert sum(len(dwarf[i]) > 1 for i in told) > COUNT // 8  # inlined calls
+    assert not differing([pdb[i] for i in told], [dwarf[i] for i in told], [offsets[i] for i in told])
+    alone = made.path(f"{machine}.exe")
+    offsets = draw(alone)
+    assert local(alone, [base + a for a in offsets]) == local(made.path(f"{machine}.pdb"), offsets)
+    pads = run("extract", "--dry-run", "-o", made.folder, alone).stdout
+    assert (", 0 return pads" in pads) is (machine == "x86")
+
+
+@pytest.mark.parametrize("machine", WINDOWS)
+def test_pdb_beside_llvm(made, machine):
+    """Whose names for code between functions are those of the function before it: there is none. Older ones take the lengths
+    of inlined code wrongly."""
+    if version_of(tool("llvm-symbolizer")) < 19:
+        pytest.skip("needs llvm-symbolizer 19")
+    program = made.path(f"{machine}.exe")
+    addresses = [IMAGE_BASE[machine] + a for a in draw(program)]
+    got, want = local(program, addresses), llvm(program, addresses)
+    told = [i for i, frames in enumerate(got) if frames]
+    assert len(told) > 0.9 * COUNT
+    assert not differing([got[i] for i in told], [want[i] for i in told], [addresses[i] for i in told])
+
+
+@pytest.mark.parametrize("machine", WINDOWS)
+def test_pe_with_dwarf_beside_llvm(made, machine):
+    program = made.path(f"{machine}-dwarf.exe")
+    addresses = [IMAGE_BASE[machine] + a for a in draw(program)]
+    got, want = local(program, addresses), llvm(program, addresses)
+    assert not differing(got, want, addresses)
+
+
+@pytest.mark.parametrize("arch", MAC)
+def test_macho_beside_llvm(made, arch):
+    """The dSYM alone, the program with its dSYM beside it, and the right slice of a universal file."""
+    addresses = draw(made.path(f"mac-{arch}"))
+    want = llvm(made.dwarf(arch), addresses)
+    assert sum(len(frames) > 1 for frames in want) > COUNT // 8
+    assert not differing(local(made.dwarf(arch), addresses), want, addresses)
+    assert local(made.path(f"mac-{arch}"), addresses) == want
+    ids = call(SYMBTOOL, "file-id", made.path("mac-fat")).splitlines()
+    uuid = re.search(r"UUID: (\S+)", call(tool("llvm-dwarfdump"), "--uuid", made.dwarf(arch)))[1].replace("-", "")
+    assert f"  debug id     {uuid}0" in ids and f"  build id     {uuid.lower()}" in ids
+
+
+def test_names_are_those_of_dump_syms(made):
+    """Types of arguments, without return types, "class" and "static"; decorated names the same."""
+    out = run("extract", "-o", made.folder, "--json", made.path("x64.pdb"))
+    part = next(p for p in os.listdir(made.folder) if p.startswith("x64.pdb-") and ".ranges." in p)
+    names = {json.loads(line)["func"] for line in run("dump", "--json", made.path(part)).stdout.splitlines()}
+    assert json.loads(out.stdout)["units"] > 3
+    assert {"m0_f0(int, char const *)", "n0::leaf0(int, int)", "n1::mid1(int, char const *, unsigned long long)"} <= names
+    assert any(re.fullmatch(r"n\d::Pile<[a-z ]+,\d>::top\(\) const", name) for name in names)
+
+
+def test_the_file_of_a_module_in_each_place(made, tmp_path):
+    """As symbol servers have it, as a cabinet, and by UUID; asked for by the debug id alone."""
+    windows = call(SYMBTOOL, "file-id", made.path("x64.pdb"))
+    guid = re.search(r"debug id +(\S+)", windows)[1]
+    offsets = draw(made.path("x64.exe"))[:60]
+    want = local(made.path("x64.pdb"), offsets)
+    mac = re.search(r"debug id +(\S+)0\n", call(SYMBTOOL, "file-id", made.dwarf("arm64")))[1]
+    base = 0x100000000
+    addresses = draw(made.path("mac-arm64"))[:60]
+    want_mac = local(made.dwarf("arm64"), addresses)
+    cabinet = tmp_path / "x64.pd_"
+    call("gcab", "-c", "-z", "-n", cabinet, made.path("x64.pdb"))
+    low = mac.lower()
+    places = [
+        ("x64.pdb", guid, f"x64.pdb/{guid}/x64.pdb", made.path("x64.pdb")),
+        ("x64.pdb", guid, f"x64.pdb/{guid}/x64.pd_", cabinet),
+        ("x64.pdb", guid, f"x64.pdb/{guid.lower()}/x64.pdb", made.path("x64.pdb")),
+        ("mac-arm64", mac + "0", "/".join(mac[i : i + 4] for i in range(0, 20, 4)) + "/" + mac[20:], made.dwarf("arm64")),
+        ("mac-arm64", mac + "0", f"_.dwarf/mach-uuid-sym-{low}/_.dwarf", made.path("mac-fat")),
+        ("mac-arm64", mac + "0", f"{low[:2]}/{low[2:]}/debuginfo", made.path("mac-fat")),
+        ("mac-arm64", mac + "0", "mac-arm64.dSYM/Contents/Resources/DWARF/mac-arm64", made.dwarf("arm64")),
+        ("mac-arm64", low, f"{low[:2]}/{low[2:]}/debuginfo", made.dwarf("arm64")),
+    ]
+    for i, (name, ident, path, file) in enumerate(places):
+        root = tmp_path / str(i)
+        (root / path).parent.mkdir(parents=True)
+        shutil.copy(file, root / path)
+        with Stack(bucket=False, config={"source": [f"elf+file://{root}"]}) as s:
+            mine = name == "x64.pdb"
+            frames = s.client.frames([name, ident], offsets if mine else [a - base for a in addresses])
+            assert [chain(f) for f in frames] == (want if mine else want_mac), path
+            assert s.client.frames([name, ident[:-1] + ("2" if mine else "3")], [offsets[0]])[0].get("function") is None
+
+
+def test_a_tree_is_pushed(made, tmp_path):
+    """A PDB with its program, one alone, and each slice of a universal file; the server answers by their debug ids."""
+    tree, place = tmp_path / "tree", tmp_path / "place"
+    (tree / "deep").mkdir(parents=True)
+    (place / "store").mkdir(parents=True)
+    for name, to in (("x64.exe", "deep"), ("x64.pdb", ""), ("arm64.pdb", "deep"), ("mac-fat", "")):
+        shutil.copy(made.path(name), tree / to)
+    with Stack(keys=True, config=store_config(place)) as s:
+        url = f"http://127.0.0.1:{s.node.nginx.port}"
+        out = run("push-symbols", "--json", "--url", url, "-r", tree, env={"SYMBTOOL_API_KEY": s.key}).stdout
+        assert sorted(os.path.basename(json.loads(line)["path"]) for line in out.splitlines()) == ["arm64.pdb", "mac-fat", "mac-fat", "x64.exe"]
+        for name, program in (("x64.pdb", "x64.exe"), ("arm64.pdb", "arm64.exe")):
+            ident = re.search(r"debug id +(\S+)", call(SYMBTOOL, "file-id", made.path(name)))[1]
+            offsets = draw(made.path(program))[:40]
+            assert [chain(f) for f in s.client.frames([name, ident], offsets)] == local(made.path(name), offsets)
+        for arch in MAC:
+            ident = re.search(r"debug id +(\S+)", call(SYMBTOOL, "file-id", made.dwarf(arch)))[1]
+            addresses = draw(made.path(f"mac-{arch}"))[:40]
+            got = s.client.frames([f"mac-{arch}", ident], [a - 0x100000000 for a in addresses])
+            assert [chain(f) for f in got] == local(made.dwarf(arch), addresses)
