@@ -20,6 +20,7 @@ MISS = 650.0  # bytes from memcached for a frame whose page is not in the proces
 CHECK = 150.0  # bytes from memcached for a module that is looked at again
 REVALIDATE = 5.0  # seconds: revalidate_after
 THREADS, TRANSFERS = 3, 16  # workers a core, bucket_parallel
+LOADERS, OTHERS = 2, 12  # connections to each memcached server for a transfer, and of other threads; each worker has one
 CONNECTIONS = 1024  # memcached's -c
 GB, GBIT = 1e9, 1e9 / 8
 
@@ -35,7 +36,7 @@ def plan(given):
     checks = min(given.requests * min(given.frames, given.modules), given.modules * processes / REVALIDATE)
     warm = checks * CHECK
     missing = warm + given.requests * given.frames * MISS
-    connections = processes * (THREADS * given.cores / given.responders + TRANSFERS + 2)
+    connections = processes * (THREADS * given.cores / given.responders + LOADERS * TRANSFERS + OTHERS)
     link = given.memcached * given.gbit * GBIT
     rows = [
         ("hosts, one of which may be down", f"{hosts}"),

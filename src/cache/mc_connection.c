@@ -166,7 +166,8 @@ bool mc_connection_line(struct mc_connection *c, struct str *line)
 	if (!line->len || line->data[line->len - 1] != '\r')
 		return failed(c, EPROTO);
 	line->len--;
-	return true;
+	/* what it says to those above its limit (-c), before it closes */
+	return !str_equal(*line, str_from("ERROR Too many open connections")) || failed(c, EUSERS);
 }
 
 bool mc_connection_bytes(struct mc_connection *c, size_t len, const uint8_t **bytes)

@@ -10,8 +10,8 @@
  *     Never NOREPLY, BUFFER_REQUESTS, NO_BLOCK, replicas, UDP or ejection of servers; never memcached_get, which does
  *     not compare the key.
  *
- *  2. One handle for each thread and server, so that the library never chooses a server and a hung one cannot look like
- *     a miss.
+ *  2. A handle has one server, so that the library never chooses one and a hung one cannot look like a miss; and one
+ *     thread at a time, which takes it for a call.
  *
  *  3. Values are read and set over a connection of our own beside it (mc_connection.h): the library reads in pieces of
  *     8 KB, and writes one value a round trip. Each key that comes is matched to one that was asked for, and each
@@ -49,6 +49,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,11 +75,19 @@ enum {
 	CALL_WAITS = 10, /* a whole call for many keys may take this many times memcached_timeout, which bounds a single
 	                    wait only */
 	EXPIRE_MAX = 30 * 24 * 3600, /* memcached takes a larger number for a date */
+	HANDLES = 8,                 /* of a server at most; threads share them */
 	SPARE_BLOCKS = 8,            /* of a handle; no call makes more errors than this */
 	COMMAND_MAX = MC_KEY_MAX + 100,
 	SPARE_SIZE = 2560, /* one of the library's errors, with its text of 2 KiB */
 };
 static const int64_t probe_interval = SECOND;
+
+/* A handle of the library's, and its connection to one server; one thread has it at a time. */
+struct handle {
+	memcached_st *st;    /* NULL: not open */
+	struct spare *spare; /* owned; there with st */
+	bool proven;         /* a call over this connection has succeeded */
+};
 
 struct server {
 	char *name;                  /* as configured; owned */
@@ -89,6 +98,12 @@ struct server {
 	atomic_uint failures;    /* in a row */
 	atomic_int reason;       /* errno of the last failure, if it tells an administrator something; else 0 */
 	atomic_llong next_probe; /* while it is open: when somebody may try next; 0: closed */
+	/* handles */
+	pthread_mutex_t lock;   /* guards what follows */
+	pthread_cond_t given;   /* back by a thread */
+	unsigned used, waiting; /* handles that threads have; threads that wait for one */
+	unsigned idle_count;
+	struct handle idle[HANDLES];
 };
 
 struct point {
@@ -111,17 +126,9 @@ struct spare {
 	_Alignas(16) uint8_t blocks[SPARE_BLOCKS][SPARE_SIZE];
 };
 
-/* One thread's handle of one server. */
-struct handle {
-	memcached_st *st;    /* NULL: not open */
-	struct spare *spare; /* owned; there with st */
-	bool proven;         /* a call over this connection has succeeded */
-};
-
 struct mc_client {
 	struct mc_servers *servers; /* not owned */
 	struct mac *mac;            /* NULL: not keyed */
-	struct handle handles[CONFIG_LIST_MAX];
 	struct mc_connection connections[CONFIG_LIST_MAX];
 	uint32_t *order;  /* indices of gets, by server; then the server of each get */
 	size_t order_cap; /* capacity in gets */
@@ -196,6 +203,8 @@ static enum err add_server(struct mc_servers *s, const char *name, struct error 
 		        name);
 	if (!(server->name = strdup(name)))
 		return no_memory(e);
+	pthread_mutex_init(&server->lock, NULL);
+	clock_condition_init(&server->given);
 	s->count++;
 	return ERR_OK;
 }
@@ -228,15 +237,14 @@ struct mc_servers *mc_servers_new(const struct config *c, struct error *e)
 	return s;
 }
 
+static void release_server(struct server *s);
+
 void mc_servers_free(struct mc_servers *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->count; i++) {
-		if (atomic_load(&s->items[i].next_probe) != 0)
-			metric_add(M_MEMCACHED_GONE, -1);
-		free(s->items[i].name);
-	}
+	for (unsigned i = 0; i < s->count; i++)
+		release_server(&s->items[i]);
 	OPENSSL_cleanse(&s->key, sizeof s->key);
 	free(s);
 }
@@ -282,7 +290,9 @@ static const char *reason_of(struct server *s, char *out, size_t size)
 {
 	int reason = atomic_load(&s->reason);
 	out[0] = 0;
-	if (reason)
+	if (reason == EUSERS)
+		snprintf(out, size, ": too many connections, raise its -c (docs/operation.md)");
+	else if (reason)
 		snprintf(out, size, ": %s%s", strerror(reason),
 		        reason == EACCES && !*s->host ? " (docs/memcached.md says which group it takes)" : "");
 	return out;
@@ -307,7 +317,7 @@ static void breaker_failed(struct server *s)
 /* Only errors about reaching the server tell an administrator something. */
 static void note_reason(struct server *s, int error)
 {
-	static const int known[] = {EACCES, EPERM, ENOENT, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH};
+	static const int known[] = {EACCES, EPERM, ENOENT, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EUSERS};
 	int kept = 0;
 	for (unsigned i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (error == known[i])
@@ -422,6 +432,51 @@ static bool handle_open(struct handle *h, const struct mc_servers *s, const stru
 	return true;
 }
 
+/* Threads call seldom, and for a moment: they share few connections. A handle that is not open, if none is idle. False:
+ * others had all of them until `until`, or the breaker opened meanwhile. */
+static bool handle_take(struct server *s, struct handle *h, int64_t until)
+{
+	bool waited = false, in_time = true;
+	pthread_mutex_lock(&s->lock);
+	s->waiting++;
+	while (s->used == HANDLES && in_time) {
+		waited = true;
+		in_time = clock_wait(&s->given, &s->lock, until);
+	}
+	s->waiting--;
+	bool taken = s->used < HANDLES && !(waited && atomic_load(&s->next_probe) != 0);
+	if (taken) {
+		s->used++;
+		*h = s->idle_count ? s->idle[--s->idle_count] : (struct handle){0};
+	} else if (s->waiting) {
+		pthread_cond_signal(&s->given); /* it may have been meant for this thread */
+	}
+	pthread_mutex_unlock(&s->lock);
+	return taken;
+}
+
+static void handle_give_back(struct server *s, struct handle *h)
+{
+	pthread_mutex_lock(&s->lock);
+	s->used--;
+	if (h->st)
+		s->idle[s->idle_count++] = *h;
+	if (s->waiting)
+		pthread_cond_signal(&s->given);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void release_server(struct server *s)
+{
+	if (atomic_load(&s->next_probe) != 0)
+		metric_add(M_MEMCACHED_GONE, -1);
+	while (s->idle_count)
+		handle_drop(&s->idle[--s->idle_count]);
+	pthread_cond_destroy(&s->given);
+	pthread_mutex_destroy(&s->lock);
+	free(s->name);
+}
+
 struct mc_client *mc_client_new(struct mc_servers *s)
 {
 	struct mc_client *c = calloc(1, sizeof *c);
@@ -444,10 +499,8 @@ void mc_client_free(struct mc_client *c)
 {
 	if (!c)
 		return;
-	for (unsigned i = 0; i < c->servers->count; i++) {
-		handle_drop(&c->handles[i]);
+	for (unsigned i = 0; i < c->servers->count; i++)
 		mc_connection_close(&c->connections[i]);
-	}
 	mac_free(c->mac);
 	free(c->order);
 	free(c);
@@ -498,17 +551,8 @@ static void note_server_error(struct server *s)
 	breaker_answered(s);
 }
 
-static enum mc_status call_key(struct mc_client *c, const struct call *call)
+static enum mc_status call_with(struct mc_client *c, struct server *s, struct handle *h, const struct call *call)
 {
-	c->repeated = false;
-	if (c->servers->count == 0)
-		return MC_DOWN;
-	unsigned server = server_of(c->servers, call->key->route);
-	struct server *s = &c->servers->items[server];
-	struct handle *h = &c->handles[server];
-	if (!breaker_allows(s))
-		return MC_DOWN;
-	permit_give();
 	for (unsigned attempt = 0; attempt < 2 && handle_open(h, c->servers, s); attempt++) {
 		bool proven = h->proven;
 		c->repeated = attempt > 0;
@@ -531,6 +575,23 @@ static enum mc_status call_key(struct mc_client *c, const struct call *call)
 	}
 	breaker_failed(s);
 	return MC_DOWN;
+}
+
+static enum mc_status call_key(struct mc_client *c, const struct call *call)
+{
+	c->repeated = false;
+	if (c->servers->count == 0)
+		return MC_DOWN;
+	struct server *s = &c->servers->items[server_of(c->servers, call->key->route)];
+	if (!breaker_allows(s))
+		return MC_DOWN;
+	permit_give();
+	struct handle h;
+	if (!handle_take(s, &h, clock_now() + CALL_WAITS * MS * c->servers->wait_ms))
+		return MC_DOWN;
+	enum mc_status status = call_with(c, s, &h, call);
+	handle_give_back(s, &h);
+	return status;
 }
 
 static time_t expire_time(uint32_t seconds)

@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import importlib.util
 import json
 import os
 import random
@@ -17,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import DAEMON, Nginx, Stack, connects, has_sanitizer, tail, wait_for
+from stack import DAEMON, ROOT, Nginx, Stack, connects, has_sanitizer, tail, wait_for
 from symbols import SAMPLE, debug_id, tiny
 
 APP = ["app", debug_id("app")]
@@ -402,6 +403,65 @@ def test_memcached_going_and_coming_is_logged_once_each():
         assert s.node.metrics()["symbolicated_memcached_breaker_open_total"] >= 1
         assert s.node.metrics()["symbolicated_memcached_servers_gone"] == 0
         assert (len(events(s, "memcached gone")), len(events(s, "memcached back"))) == (1, 1)
+
+
+def plan():
+    """contrib/plan.py"""
+    spec = importlib.util.spec_from_file_location("plan", os.path.join(ROOT, "contrib", "plan.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_no_more_connections_to_memcached_than_plan_py_says():
+    """It was 80 for 12 workers, where 30 were told."""
+    numbers = plan()
+    cores = 4
+    with make(config={"workers": str(cores * numbers.THREADS), "bucket_parallel": str(numbers.TRANSFERS), "bucket_parallel_request": str(numbers.TRANSFERS)}) as s:
+        with s.memcached[0].raw() as raw:
+            before = int(raw.stats()["curr_connections"])
+            most, done = 0, threading.Event()
+            modules = [s.symbols.add(f"many{i}.so", SAMPLE) for i in range(600)]
+
+            def ask(part):
+                for i in range(0, len(part), 5):
+                    s.client.v5(job(part[i : i + 5], [[n, 0x1000] for n in range(len(part[i : i + 5]))]))
+
+            with ThreadPoolExecutor(25) as pool:
+                asked = [pool.submit(ask, modules[i::24]) for i in range(24)]
+
+                def look():
+                    nonlocal most
+                    while not done.is_set():
+                        most = max(most, int(raw.stats()["curr_connections"]) - before)
+
+                looking = pool.submit(look)
+                for one in asked:
+                    one.result()
+                done.set()
+                looking.result()
+        print(f"{most} connections")
+        assert numbers.TRANSFERS < most <= cores * numbers.THREADS + numbers.LOADERS * numbers.TRANSFERS + numbers.OTHERS
+
+
+@pytest.mark.slow
+def test_a_memcached_without_connections_left_is_told_apart():
+    with make(memcached_tcp=True, config={"workers": "48"}) as s:
+        s.memcached[0].stop()
+        s.memcached[0].options = ["-c", "30"]
+        s.memcached[0].start()
+        asked = 0
+
+        def told():
+            nonlocal asked
+            asked += 1
+            modules = [s.symbols.add(f"full{asked}-{i}.so", SAMPLE) for i in range(48)]
+            with ThreadPoolExecutor(48) as pool:
+                list(pool.map(lambda m: s.client.frames(m, [0x1000]), modules))
+            return any("too many connections" in e["text"] for e in events(s, "memcached gone"))
+
+        wait_for(told, "the log to tell why", 60)
 
 
 @pytest.mark.slow
