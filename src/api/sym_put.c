@@ -22,23 +22,24 @@ static enum err forget(const struct sym_target *t, const struct symfile_facts *f
 	return err;
 }
 
-enum err sym_put_end(const struct exchange *x, struct symfile_put *put, const struct sym_target *t, const char *key_id,
-        struct error *e)
+enum err sym_put_end(
+        const struct exchange *x, struct symfile_put *put, struct sym_target *t, const char *key_id, struct error *e)
 {
 	struct symfile_facts facts;
 	struct error other;
 	enum code_origin by = t->to_try ? CODE_BY_TRY : t->owner ? CODE_BY_OWNER : CODE_BY_UPLOAD;
-	enum err err = symfile_put_commit(put, by, &facts, e);
+	enum err err = symfile_put_commit(put, by, &facts, &t->same, e);
 	if (err && error_http_status(err) < 500)
 		return err; /* refused, so nothing is stored */
 	if (!err) {
 		metric_add(M_SYM_UPLOADS_OK, 1);
 		metric_add(M_SYM_UPLOAD_BYTES, (int64_t)facts.text);
-		log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked, by key %s, request %s",
-		        STR_FMT(t->name), STR_FMT(t->id), (unsigned long long)facts.text, key_id, x->request_id);
+		log_event(LOG_LEVEL_INFO, "sym uploaded", "%.*s/%.*s, %llu bytes unpacked%s, by key %s, request %s",
+		        STR_FMT(t->name), STR_FMT(t->id), (unsigned long long)facts.text,
+		        t->same ? ", as they were" : "", key_id, x->request_id);
 	}
 	/* even after a failure: the file may have been stored although the reply was lost */
-	if (forget(t, &facts, &other) && !err) {
+	if (!(t->same && !err) && forget(t, &facts, &other) && !err) {
 		*e = other;
 		err = other.code;
 	}
@@ -52,7 +53,7 @@ static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct er
 
 /* Also for a body that was packed once more for the way: Content-Encoding is the transport's matter. */
 static enum err receive(
-        struct exchange *x, struct store_client *c, const struct sym_target *t, const char *key_id, struct error *e)
+        struct exchange *x, struct store_client *c, struct sym_target *t, const char *key_id, struct error *e)
 {
 	struct symfile_put *put = symfile_put_begin(c, t->name, t->id, x->config->bucket_max_size, e);
 	if (!put)
@@ -83,7 +84,7 @@ static enum err put(struct exchange *x, struct error *e)
 {
 	const char *key = exchange_param(x, "HTTP_AUTHORIZATION");
 	char key_id[64];
-	struct sym_target t;
+	struct sym_target t = {.same = false};
 	enum err err = auth_check(key, RIGHT_UPLOAD, key_id, e);
 	if (!err)
 		err = read_path(x, &t, e);

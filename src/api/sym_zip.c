@@ -17,6 +17,7 @@
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "keys/auth.h"
+#include "objects/bucket.h"
 #include "symfiles/put.h"
 #include "symfiles/zip.h"
 
@@ -35,7 +36,7 @@ struct zip_upload {
 	struct sym_target target;
 	char *kept; /* its name and id */
 	uint64_t files;
-	json_t *ignored; /* names of members */
+	json_t *ignored, *skipped; /* names of members */
 };
 
 /* ---- the form ---- */
@@ -168,12 +169,24 @@ static enum err add_put(void *arg, const uint8_t *data, size_t len, struct error
 	return symfile_put_add(((struct zip_upload *)arg)->put, data, len, e);
 }
 
+/* "xul.pdb/44E4…/xul.sym": the same text is there. */
+static enum err note_skipped(const struct zip_upload *u, struct error *e)
+{
+	const struct str stem = bucket_stem(u->target.name);
+	if (json_array_size(u->skipped) == KEYS_LISTED)
+		return ERR_OK;
+	json_t *path =
+	        json_sprintf("%.*s/%.*s/%.*s.sym", STR_FMT(u->target.name), STR_FMT(u->target.id), STR_FMT(stem));
+	return json_array_append_new(u->skipped, path) == 0 ? ERR_OK : no_memory(e);
+}
+
 static enum err end_put(void *arg, struct error *e)
 {
 	struct zip_upload *u = arg;
 	struct symfile_put *put = u->put;
 	u->put = NULL;
-	return sym_put_end(u->x, put, &u->target, u->key_id, e);
+	enum err err = sym_put_end(u->x, put, &u->target, u->key_id, e);
+	return err || !u->target.same ? err : note_skipped(u, e);
 }
 
 static enum err store_zip(struct zip_upload *u, struct error *e)
@@ -228,9 +241,9 @@ static enum err upload(struct zip_upload *u, struct error *e)
 /* NULL if out of memory. */
 static char *reply_text(const struct zip_upload *u)
 {
-	json_t *body = json_pack("{s:{s:s, s:I, s:b, s:I, s:[], s:O, s:s}}", "upload", "filename", u->filename, "size",
+	json_t *body = json_pack("{s:{s:s, s:I, s:b, s:I, s:O, s:O, s:s}}", "upload", "filename", u->filename, "size",
 	        (json_int_t)u->size, "try_symbols", (int)u->target.to_try, "files", (json_int_t)u->files,
-	        "skipped_keys", "ignored_keys", u->ignored, "user", u->key_id);
+	        "skipped_keys", u->skipped, "ignored_keys", u->ignored, "user", u->key_id);
 	char *text = json_text(body, JSON_COMPACT);
 	json_decref(body);
 	return text;
@@ -239,12 +252,13 @@ static char *reply_text(const struct zip_upload *u)
 void sym_zip_handle(struct exchange *x)
 {
 	struct error e;
-	struct zip_upload u = {.x = x, .ignored = json_array()};
-	enum err err = u.ignored ? upload(&u, &e) : no_memory(&e);
+	struct zip_upload u = {.x = x, .ignored = json_array(), .skipped = json_array()};
+	enum err err = u.ignored && u.skipped ? upload(&u, &e) : no_memory(&e);
 	char *text = err ? NULL : reply_text(&u);
 	if (!err && !text)
 		err = no_memory(&e);
 	json_decref(u.ignored);
+	json_decref(u.skipped);
 	if (!err) {
 		exchange_reply_text(x, 201, "application/json", NULL, str_from(text));
 	} else {

@@ -18,12 +18,13 @@ void upload_refuse(struct exchange *x, const struct error *e);
 struct sym_target {
 	struct str name, id;
 	bool to_try, owner; /* owner: the key may invalidate */
+	bool same;          /* sym_put_end found the same text there */
 };
 
 /* What every upload of one ends with: stores it when all has arrived, and frees the put; logs the upload, and forgets
- * the module on all hosts. ERR_UNAVAILABLE: it may be stored all the same, or other hosts may go on with the old file
- * since memcached does not answer; to be sent again. */
-enum err sym_put_end(const struct exchange *x, struct symfile_put *put, const struct sym_target *t, const char *key_id,
-        struct error *e);
+ * the module on all hosts, unless nothing has changed. ERR_UNAVAILABLE: it may be stored all the same, or other hosts
+ * may go on with the old file since memcached does not answer; to be sent again. */
+enum err sym_put_end(
+        const struct exchange *x, struct symfile_put *put, struct sym_target *t, const char *key_id, struct error *e);
 
 #endif

@@ -423,6 +423,15 @@ static bool forget_module(struct modules *m, const struct module_hash *hash)
 	return told;
 }
 
+/* The same; what memcached did not take is sent again later. */
+static bool forget_later(struct modules *m, const struct module_hash *hash)
+{
+	bool told = forget_module(m, hash);
+	if (!told)
+		periodic_invalidate(&m->periodic, hash);
+	return told;
+}
+
 enum err modules_invalidate(struct modules *m, struct str name, struct str id, struct error *e)
 {
 	struct module_want wants[3];
@@ -437,18 +446,12 @@ enum err modules_invalidate(struct modules *m, struct str name, struct str id, s
 	if (!made)
 		return no_memory(e);
 	for (unsigned i = 0; i < count; i++)
-		told = forget_module(m, &wants[i].own.hash) && told;
+		told = forget_later(m, &wants[i].own.hash) && told;
 	if (!told)
 		return error_set(e, ERR_UNAVAILABLE,
 		        "invalidated in this process, but memcached does not answer: other processes and hosts may "
 		        "keep using the old file; try again");
 	return ERR_OK;
-}
-
-static void forget_later(struct modules *m, const struct module_hash *hash)
-{
-	if (!forget_module(m, hash))
-		periodic_invalidate(&m->periodic, hash);
 }
 
 /* If out of memory, cached results may be used until they are as old as root_max_age. */

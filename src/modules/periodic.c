@@ -17,7 +17,8 @@
 enum {
 	TICK_MS = 100,
 	TRIM_INTERVAL = 30, /* seconds */
-	SPARE_PART = 16,    /* of the limit */
+	RETURN_INTERVAL = 10,
+	SPARE_PART = 16, /* of the limit */
 	MISSED_MAX = 10000,
 	HELD_UP_SECONDS = 5, /* after which the log tells */
 };
@@ -150,7 +151,8 @@ static void *tick_main(void *arg)
 {
 	struct periodic *p = arg;
 	struct load_context *context = p->loads->context;
-	int64_t second = clock_now(), trimmed = second, none_held_up = second, told = second - MINUTE;
+	int64_t second = clock_now(), trimmed = second, returned = second, none_held_up = second,
+	        told = second - MINUTE;
 	struct memory_watch memory = {0};
 	while (rest(p, TICK_MS * MS)) {
 		int64_t now = clock_now();
@@ -163,10 +165,10 @@ static void *tick_main(void *arg)
 			finish_when_idle(p->finishers, now);
 			tell_held_up(p->loads, now, &none_held_up, &told);
 		}
-		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND)) {
+		if (is_due(&trimmed, now, TRIM_INTERVAL * SECOND))
 			block_pool_trim(context->blocks, false);
+		if (is_due(&returned, now, RETURN_INTERVAL * SECOND))
 			malloc_trim(0); /* each thread's arena keeps the most that it ever had; this takes 2 ms */
-		}
 	}
 	return NULL;
 }

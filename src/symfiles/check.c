@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "sym/index_scan.h"
 #include "sym/line.h"
 
@@ -22,6 +23,7 @@ struct symfile_check {
 	size_t head_len;
 	struct unpacker *unpacker;
 	uint8_t *unpacked;
+	struct text_hash *hash;
 	symindex_scan *scan;
 	bool seen_module;
 	size_t kept_len;
@@ -32,13 +34,16 @@ struct symfile_check {
 struct symfile_check *symfile_check_new(struct str id, uint64_t max)
 {
 	struct symfile_check *k = calloc(1, sizeof *k);
-	if (!k || !(k->id = str_dup(id))) {
-		free(k);
+	if (!k)
 		return NULL;
-	}
 	k->max = max;
 	k->scan = symindex_scan_best();
-	return k;
+	k->id = str_dup(id);
+	k->hash = text_hash_new();
+	if (k->id && k->hash)
+		return k;
+	symfile_check_free(k);
+	return NULL;
 }
 
 void symfile_check_free(struct symfile_check *k)
@@ -47,6 +52,7 @@ void symfile_check_free(struct symfile_check *k)
 		return;
 	unpacker_free(k->unpacker);
 	free(k->unpacked);
+	text_hash_free(k->hash);
 	free(k->id);
 	free(k);
 }
@@ -117,6 +123,7 @@ static enum err take_text(struct symfile_check *k, const uint8_t *data, size_t l
 {
 	const uint8_t *last = len ? memrchr(data, '\n', len) : NULL, *rest = last ? last + 1 : data;
 	k->facts.text += len;
+	text_hash_add(k->hash, data, len);
 	if (k->facts.text > k->max)
 		return error_set(e, ERR_TOO_LARGE, "the file unpacks to more than bucket_max_size");
 	enum err err = take_lines(k, data, rest, e);
@@ -176,6 +183,7 @@ enum err symfile_check_add(struct symfile_check *k, const uint8_t *data, size_t 
 enum err symfile_check_end(struct symfile_check *k, struct error *e)
 {
 	enum err err = ERR_OK;
+	k->facts.hash = text_hash_value(k->hash);
 	if (k->unpacker && !unpacker_complete(k->unpacker))
 		return error_set(e, ERR_BAD_REQUEST, "%s, after %llu bytes of text", unpacker_cut(k->unpacker),
 		        (unsigned long long)k->facts.text);

@@ -15,6 +15,7 @@ enum { CHECK_WORD = 256 };
 struct symfile_facts {
 	enum packing packing;                            /* PACKING_UNKNOWN until enough bytes have come */
 	uint64_t text;                                   /* bytes, unpacked */
+	uint64_t hash;                                   /* of the text; known at the end */
 	uint64_t functions, publics;                     /* of readable lines */
 	char code_id[CHECK_WORD], code_file[CHECK_WORD]; /* of INFO CODE_ID, cut to fit; empty: none */
 };

@@ -167,35 +167,64 @@ static enum err end_code_id(struct code_id_beside *b, struct error *e)
 	return b->err;
 }
 
-static enum err commit_file(struct symfile_put *p, bool to_try, struct error *e)
+static bool read_stored(void *arg, const uint8_t *data, size_t len)
+{
+	struct error ignored;
+	return symfile_check_add(arg, data, len, &ignored) == ERR_OK;
+}
+
+/* Whether the file at this path has the same text, however it is packed. If it cannot be read, it is replaced. */
+static bool is_stored(const struct symfile_put *p, const char *path)
+{
+	const struct symfile_facts *facts = symfile_check_facts(p->check);
+	struct symfile_check *stored = symfile_check_new(p->id, facts->text);
+	struct bucket_result result;
+	struct error ignored;
+	if (!stored)
+		return false;
+	store_get(p->client, path, read_stored, stored, NULL, &result);
+	bool same = result.outcome == BUCKET_OK && symfile_check_end(stored, &ignored) == ERR_OK &&
+	            symfile_check_facts(stored)->text == facts->text &&
+	            symfile_check_facts(stored)->hash == facts->hash;
+	symfile_check_free(stored);
+	return same;
+}
+
+static enum err commit_file(struct symfile_put *p, bool to_try, bool *same, struct error *e)
 {
 	char path[STORE_PATH_MAX];
 	struct store_put *put = p->put;
 	p->put = NULL;
 	make_path(path, p, to_try);
-	return store_put_commit(put, path, e);
+	*same = is_stored(p, path);
+	if (!*same)
+		return store_put_commit(put, path, e);
+	store_put_abort(put);
+	return ERR_OK;
 }
 
-static enum err commit_both(struct symfile_put *p, enum code_origin by, struct error *e)
+static enum err commit_both(struct symfile_put *p, enum code_origin by, bool *same, struct error *e)
 {
 	struct code_id_beside beside = {.put = p, .by = by};
 	struct error ignored;
 	begin_code_id(&beside);
-	enum err err = commit_file(p, by == CODE_BY_TRY, e);
+	enum err err = commit_file(p, by == CODE_BY_TRY, same, e);
 	if (err && !beside.client)
 		return err;
 	enum err err_of_code = end_code_id(&beside, err ? &ignored : e);
 	return err ? err : err_of_code;
 }
 
-enum err symfile_put_commit(struct symfile_put *p, enum code_origin by, struct symfile_facts *facts, struct error *e)
+enum err symfile_put_commit(
+        struct symfile_put *p, enum code_origin by, struct symfile_facts *facts, bool *same, struct error *e)
 {
 	enum err err = symfile_check_end(p->check, e);
 	if (!err)
 		err = end_gzip(p, e);
 	*facts = *symfile_check_facts(p->check);
+	*same = false;
 	if (!err)
-		err = code_id_is_told(facts) ? commit_both(p, by, e) : commit_file(p, by == CODE_BY_TRY, e);
+		err = code_id_is_told(facts) ? commit_both(p, by, same, e) : commit_file(p, by == CODE_BY_TRY, same, e);
 	symfile_put_abort(p);
 	return err;
 }

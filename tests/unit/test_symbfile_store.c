@@ -925,10 +925,11 @@ static enum err put_symfile(struct place *p, struct error *e)
 	                           "INFO CODE_ID 5F0C0E0A1000 x.dll\n"
 	                           "FUNC 1000 10 0 f\n";
 	struct symfile_facts facts;
+	bool same;
 	struct symfile_put *put = symfile_put_begin(p->client, str_from("x.pdb"), str_from(HEX "1"), 1 << 20, e);
 	assert_non_null(put);
 	assert_int_equal(symfile_put_add(put, (const uint8_t *)text, strlen(text), e), ERR_OK);
-	return symfile_put_commit(put, CODE_BY_UPLOAD, &facts, e);
+	return symfile_put_commit(put, CODE_BY_UPLOAD, &facts, &same, e);
 }
 
 static void a_file_and_its_code_id(void **state)

@@ -112,6 +112,23 @@ def test_a_new_file_replaces_the_old_one(store):
 
 
 @pytest.mark.in_turn
+@pytest.mark.parametrize("kind", PACKED)
+def test_the_same_text_uploaded_again_changes_nothing(store, kind):
+    """However it is packed: no host forgets the module, and who has the file need not download it again."""
+    name = f"again_{kind}.so"
+    invalidations = "symbolicated_invalidations_total"
+    assert store.put(name, PACKED[kind](text_of(name))).status == 200
+    assert store.frame(name)["function"] == "main"
+    packed = {"Accept_Encoding": "gzip, zstd"}
+    etag, before = store.stack.client.get(path_of(name), **packed).headers["ETag"], store.stack.node.metrics()[invalidations]
+    for again in PACKED.values():
+        assert store.put(name, again(text_of(name))).json() == {"success": True, "status": 200}
+    assert store.stack.client.get(path_of(name), If_None_Match=etag, **packed).status == 304
+    assert store.stack.node.metrics()[invalidations] == before
+    assert store.put(name, PACKED[kind](text_of(name, SAMPLE.replace("main", "other")))).status == 200
+    assert store.frame(name)["function"] == "other" and store.stack.node.metrics()[invalidations] > before
+
+
 def test_ids_are_stored_in_upper_case(store):
     name, ident = "lower.so", debug_id("lower.so")
     assert store.put(name, text_of(name, ident=ident), path=path_of(name, ident.lower())).status == 200
@@ -405,7 +422,8 @@ def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(forgetful
         store = Store(s, None)
         for function, failing in (("first", "nothing"), ("second", name), ("third", "code-ids")):
             forgetful.failing = failing
-            data = told(name, "failed.dll", "AB12").replace(b" f\n", f" {function}\n".encode())
+            code_id = "AB13" if failing == "code-ids" else "AB12"  # one that is there already is not written again
+            data = told(name, "failed.dll", code_id).replace(b" f\n", f" {function}\n".encode())
             assert store.put(name, data).status == (200 if failing == "nothing" else 503)
             for node in (0, 1):
                 wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")

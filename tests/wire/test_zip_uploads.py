@@ -80,6 +80,17 @@ def test_what_is_uploaded_is_named_on_all_hosts(store):
             wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it")
 
 
+def test_files_that_are_there_already_are_skipped(store):
+    """As Tecken does: skipped_keys lists them."""
+    one, two = (f"skipped{i}.pdb" for i in range(2))
+    first, both = ({path_of(n)[1:]: text_of(n) for n in names} for names in ([one], [one, two]))
+    assert post(store, zip_of(first)).json()["upload"]["skipped_keys"] == []
+    reply = post(store, zip_of(both)).json()["upload"]
+    assert reply["skipped_keys"] == [path_of(one)[1:]] and reply["files"] == 2
+    assert sorted(post(store, zip_of(both)).json()["upload"]["skipped_keys"]) == sorted(path_of(n)[1:] for n in (one, two))
+    assert store.frame(two)["function"] == "main"
+
+
 def test_curl_as_tecken_documents_it(store, tmp_path):
     name = "curled.so"
     (tmp_path / "myfile.zip").write_bytes(zip_of({path_of(name)[1:]: text_of(name)}, zipfile.ZIP_STORED))
