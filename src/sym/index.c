@@ -176,7 +176,7 @@ static enum err read_module(struct symindex *x, struct line l, struct error *e)
 	struct str id;
 	if (!line_read_module(l, &id))
 		return error_set(e, ERR_CORRUPT, "no MODULE line at the start");
-	if (s->id_len && (id.len != s->id_len || strncasecmp(id.data, s->id, id.len) != 0))
+	if (s->id_len && !line_is_module_id(id, (struct str){s->id, s->id_len}))
 		return error_set(e, ERR_CORRUPT, "MODULE line has another debug id");
 	s->seen_module = true;
 	return ERR_OK;

@@ -4,6 +4,7 @@
 #include "sym/line.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "base/hex.h"
 
@@ -149,6 +150,10 @@ enum line_kind line_take_kind(struct line *l)
 
 bool line_read_module(struct line l, struct str *id)
 {
+	static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8 */
+	size_t n = sizeof mark - 1;
+	if ((size_t)(l.end - l.at) > n && memcmp(l.at, mark, n) == 0)
+		l.at += n;
 	bool ok = TAKE_KEYWORD(&l, "MODULE") && take_word(&l).len && take_word(&l).len;
 	*id = ok ? take_word(&l) : (struct str){"", 0};
 	for (size_t i = 0; i < id->len; i++)
@@ -185,6 +190,14 @@ static void drop_file_number(struct str *name)
 		*name = text;
 }
 
+bool line_is_module_id(struct str id, struct str asked)
+{
+	enum { WITHOUT_AGE = 32 };
+	if (id.len == WITHOUT_AGE && asked.len == WITHOUT_AGE + 1 && asked.data[WITHOUT_AGE] == '0')
+		asked.len = WITHOUT_AGE;
+	return id.len == asked.len && strncasecmp(id.data, asked.data, id.len) == 0;
+}
+
 bool line_read_definition(struct line l, bool is_origin, uint64_t *id, struct str *name)
 {
 	if (!take_id(&l, id))
@@ -198,7 +211,15 @@ bool line_read_definition(struct line l, bool is_origin, uint64_t *id, struct st
 
 bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file)
 {
-	return take_hex(&l, addr) && take_hex(&l, size) && take_decimal(&l, line) && take_id(&l, file);
+	if (!take_hex(&l, addr) || !take_hex(&l, size))
+		return false;
+	struct line number = l;
+	struct str word = take_word(&l);
+	bool known = take_decimal(&number, line) && number.at == l.at;
+	if (!known)
+		*line = 0;
+	/* Electron's files have negative lines. */
+	return word.len > 0 && take_id(&l, file);
 }
 
 bool line_read_code_file(struct line l, struct str *id, struct str *name)

@@ -34,11 +34,14 @@ struct line line_content(const uint8_t *at, const uint8_t *end);
 enum line_kind line_take_kind(struct line *l);
 
 /* Read the fields after the keyword. False if the line is damaged. Strings point into the line; a name may be empty. */
-bool line_read_module(struct line l, struct str *id); /* keyword included */
+bool line_read_module(struct line l, struct str *id); /* keyword included; a byte order mark may precede it */
+/* Whether it is the id that is asked for, whatever the case. One of 32 digits lacks its age: 0. */
+bool line_is_module_id(struct str id, struct str asked);
 /* FUNC or PUBLIC, which has size 0. */
 bool line_read_symbol(struct line l, bool is_public, uint64_t *addr, uint64_t *size, struct str *name);
 /* FILE or INLINE_ORIGIN. */
 bool line_read_definition(struct line l, bool is_origin, uint64_t *id, struct str *name);
+/* *line is 0 if it is none, such as a negative one. */
 bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file);
 /* Reads code id and name of the code file; false if this INFO line has no id. */
 bool line_read_code_file(struct line l, struct str *id, struct str *name);

@@ -529,18 +529,20 @@ static bool encode_func(
 	return encode(m, f, end > from ? end : from, to, to == ADDRESS_END);
 }
 
-/* The address of the next symbol that starts above this one. */
-static position next_address(const struct symindex *x, uint32_t symbol)
+/* The address of the next symbol that starts above this one, and may answer. */
+static position next_address(const struct symindex *x, uint32_t symbol, bool nearest)
 {
 	size_t next = search_up_to(x->symbols, x->symbol_count, sizeof *x->symbols,
 	        offsetof(struct symindex_symbol, addr), x->symbols[symbol].addr);
+	while (next < x->symbol_count && !symspan_may_answer(&x->symbols[next], nearest))
+		next++;
 	return next < x->symbol_count ? x->symbols[next].addr : ADDRESS_END;
 }
 
 static bool encode_public(struct sympages *m, uint32_t symbol, position from)
 {
 	struct flat *f = &m->of_public;
-	position end = next_address(m->x, symbol);
+	position end = next_address(m->x, symbol, m->s->nearest);
 	if (!begin_symbol(m, &m->x->symbols[symbol], f))
 		return false;
 	f->size = end == ADDRESS_END ? 0 : (uint64_t)(end - f->addr);

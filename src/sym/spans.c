@@ -298,7 +298,7 @@ static bool sweep_group(struct symbol_sweep *w, uint32_t first, uint32_t end)
 		if (!pop_symbol(w))
 			return false;
 	for (uint32_t i = first; i < end; i++) {
-		funcs += !all[i].is_public;
+		funcs += !all[i].is_public && symspan_may_answer(&all[i], w->out->nearest);
 		if (all[i].is_public && first_public == NO_SYMBOL)
 			first_public = i;
 	}
@@ -310,9 +310,10 @@ static bool sweep_symbols(struct symbol_sweep *w)
 {
 	const struct symindex_symbol *all = w->x->symbols;
 	for (uint32_t first = 0, end; first < w->x->symbol_count; first = end) {
+		bool any = symspan_may_answer(&all[first], w->out->nearest);
 		for (end = first + 1; end < w->x->symbol_count && all[end].addr == all[first].addr; end++)
-			;
-		if (!sweep_group(w, first, end))
+			any = any || symspan_may_answer(&all[end], w->out->nearest);
+		if (any && !sweep_group(w, first, end))
 			return false;
 	}
 	if (!advance_to(w, ADDRESS_END))

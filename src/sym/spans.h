@@ -48,4 +48,10 @@ void symspans_free(struct symspans *s); /* NULL is fine */
 uint64_t symspans_of(const struct symspans *s, uint32_t symbol);
 uint64_t symspans_bytes(const struct symspans *s);
 
+/* A FUNC of size 0 covers nothing: it answers only with lookup = nearest. */
+static inline bool symspan_may_answer(const struct symindex_symbol *s, bool nearest)
+{
+	return s->is_public || s->size > 0 || nearest;
+}
+
 #endif

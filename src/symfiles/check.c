@@ -69,7 +69,7 @@ static enum err check_module(struct symfile_check *k, struct line l, struct erro
 	struct str id;
 	if (!line_read_module(l, &id))
 		return error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line");
-	if (id.len != strlen(k->id) || strncasecmp(id.data, k->id, id.len) != 0)
+	if (!line_is_module_id(id, str_from(k->id)))
 		return error_set(e, ERR_BAD_REQUEST, "line 1: the id is %.*s instead of %.80s",
 		        STR_FMT(str_first(id, 80)), k->id);
 	return ERR_OK;
@@ -130,7 +130,8 @@ static enum err take_text(struct symfile_check *k, const uint8_t *data, size_t l
 	if (!err)
 		keep(k, rest, (size_t)(data + len - rest));
 	/* what begins otherwise need not be read to its end */
-	if (!err && !k->seen_module && k->kept_len >= 6 && memcmp(k->kept, "MODULE", 6) != 0)
+	if (!err && !k->seen_module && k->kept_len >= 6 && memcmp(k->kept, "MODULE", 6) != 0 &&
+	        memcmp(k->kept, "\xef\xbb\xbf", 3) != 0)
 		err = error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line");
 	return err;
 }

@@ -215,8 +215,11 @@ static bool read_line_record(struct plain_sym *s, struct str rest)
 {
 	uint64_t addr = 0, size = 0;
 	struct plain_line l;
-	if (!hex(&rest, &addr) || !hex(&rest, &size) || !decimal(&rest, UINT32_MAX, &l.line) ||
-	        !decimal(&rest, UINT64_MAX, &l.file) || s->block == NO_FUNC)
+	if (!hex(&rest, &addr) || !hex(&rest, &size))
+		return false;
+	if (!decimal(&rest, UINT32_MAX, &l.line))
+		l.line = 0; /* not known */
+	if (!decimal(&rest, UINT64_MAX, &l.file) || s->block == NO_FUNC)
 		return false;
 	l.func = (size_t)s->block;
 	s->funcs[l.func].has_lines = true;
@@ -287,6 +290,8 @@ static bool read_record(struct plain_sym *s, struct str line)
 
 static bool read_module(struct str line)
 {
+	if (line.len > 3 && memcmp(line.data, "\xef\xbb\xbf", 3) == 0)
+		drop(&line, 3);
 	struct str rest = line;
 	if (!line.len || blank(line.data[0]) || !is(next_field(&rest), "MODULE") || !next_field(&rest).len ||
 	        !next_field(&rest).len)
@@ -489,14 +494,20 @@ static const struct plain_func *find_func(const struct plain_sym *s, uint64_t of
 	return best;
 }
 
-static const struct plain_public *find_public(const struct plain_sym *s, uint64_t offset)
+/* FUNCs without size are ignored, but for the nearest symbol. */
+static bool counts(const struct plain_func *f, bool nearest)
+{
+	return nearest || !f->empty;
+}
+
+static const struct plain_public *find_public(const struct plain_sym *s, uint64_t offset, bool nearest)
 {
 	const struct plain_public *best = NULL;
 	for (size_t i = 0; i < s->public_count; i++)
 		if (s->publics[i].addr <= offset && (!best || s->publics[i].addr > best->addr))
 			best = &s->publics[i];
 	for (size_t i = 0; best && i < s->func_count; i++)
-		if (best->addr <= s->funcs[i].start && s->funcs[i].start <= offset)
+		if (counts(&s->funcs[i], nearest) && best->addr <= s->funcs[i].start && s->funcs[i].start <= offset)
 			return NULL;
 	return best;
 }
@@ -581,11 +592,11 @@ static void describe_func(const struct plain_sym *s, const struct plain_func *f,
 }
 
 static void describe_public(
-        const struct plain_sym *s, const struct plain_public *p, uint64_t offset, struct buffer *out)
+        const struct plain_sym *s, const struct plain_public *p, uint64_t offset, bool nearest, struct buffer *out)
 {
 	position next = TOP;
 	for (size_t i = 0; i < s->func_count; i++)
-		if (s->funcs[i].start > p->addr && s->funcs[i].start < next)
+		if (counts(&s->funcs[i], nearest) && s->funcs[i].start > p->addr && s->funcs[i].start < next)
 			next = s->funcs[i].start;
 	for (size_t i = 0; i < s->public_count; i++)
 		if (s->publics[i].addr > p->addr && s->publics[i].addr < next)
@@ -603,11 +614,11 @@ static void describe_public(
 void plain_sym_describe(const struct plain_sym *s, uint64_t offset, bool nearest, struct buffer *out)
 {
 	const struct plain_func *f = find_func(s, offset, nearest);
-	const struct plain_public *p = f ? NULL : find_public(s, offset);
+	const struct plain_public *p = f ? NULL : find_public(s, offset, nearest);
 	if (f)
 		describe_func(s, f, offset, out);
 	else if (p)
-		describe_public(s, p, offset, out);
+		describe_public(s, p, offset, nearest, out);
 	else
 		put(out, "-\n", 2);
 }

@@ -100,7 +100,7 @@ class SymFile:
         self.funcs, self.publics = [], []  # in the order of the file; publics are (address, name)
         self.block = None  # the FUNC that line and INLINE records belong to
         self.inlines_dropped = {}
-        first, _, rest = data.partition(b"\n")
+        first, _, rest = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")
         self.read_module(next(self.content(first), b""), asked_id)
         for line in self.content(rest):
             try:
@@ -127,6 +127,8 @@ class SymFile:
         usable = len(line) <= MAX_LINE and line.startswith(b"MODULE") and keyword == b"MODULE" and name
         if not usable or not re.fullmatch(rb"[0-9a-fA-F]+", module_id):
             raise Corrupt("no MODULE line at the start")
+        if len(module_id) == 32 and len(asked_id or "") == 33:
+            module_id += b"0"  # no age
         if asked_id is not None and module_id.lower() != asked_id.encode().lower():
             raise Corrupt("another debug id")
 
@@ -188,7 +190,11 @@ class SymFile:
     def read_line_record(self, line):
         (address, size, line_number, file), _ignored = split(line, 4)
         address, size = hexadecimal(address), hexadecimal(size)
-        line_number, file = decimal(line_number, MAX_32), decimal(file)
+        file = decimal(file)
+        try:
+            line_number = decimal(line_number, MAX_32)
+        except Damaged:
+            line_number = 0  # as a negative one
         if self.block is None:
             raise Damaged
         self.block.line_count += 1
@@ -216,7 +222,7 @@ class SymFile:
         row = {"offset": hex(offset)}
         func = self.nearest_func(offset) if nearest else self.covering_func(offset)
         if func is None:
-            row.update(self.public_frame(offset))
+            row.update(self.public_frame(offset, [f for f in self.funcs if nearest or f.end > f.start]))
         else:
             row.update({"function": text(func.name), "function_offset": hex(offset - func.start)})
             row["function_size"] = hex(func.end - func.start)
@@ -243,16 +249,16 @@ class SymFile:
                 best = func
         return best
 
-    def public_frame(self, offset):
+    def public_frame(self, offset, funcs):
         below = [p for p in self.publics if p[0] <= offset]
         if not below:
             return {}
         address = max(a for a, _ in below)
-        if any(address <= f.start <= offset for f in self.funcs):
+        if any(address <= f.start <= offset for f in funcs):
             return {}
         name = next(n for a, n in below if a == address)
         frame = {"function": text(name), "function_offset": hex(offset - address)}
-        following = [f.start for f in self.funcs if f.start > address] + [a for a, _ in self.publics if a > address]
+        following = [f.start for f in funcs if f.start > address] + [a for a, _ in self.publics if a > address]
         if following:
             frame["function_size"] = hex(min(following) - address)
         return frame
