@@ -322,6 +322,54 @@ def base_name(name):
     return re.sub(r"[<({].*|\.\d+$", "", "".join(out).split("::")[-1].split("(")[0].split(" ")[-1])
 
 
+# How gcc spells types in names of templates, and how demanglers do.
+SPELLED = {"long unsigned int": "unsigned long", "long int": "long", "short unsigned int": "unsigned short", "short int": "short",
+           "long long unsigned int": "unsigned long long", "long long int": "long long"}
+
+
+LAMBDA = re.compile(r"\{lambda\([^{}]*\)(#\d+)?\}|'lambda\d*'\([^()]*\)|<lambda\([^<>]*\)>|\$_\d+")
+
+
+def split_name(name):
+    """Its parts between "::" (or "." in D): each its word with template arguments, and parameters behind it."""
+    name = CLONE.sub("", re.sub(r"( \[clone [^]]*\]| \(\.[a-z.0-9]+\)|\.\d+)+$", "", re.sub(r"::h[0-9a-f]{16}$", "", name)))
+    name = LAMBDA.sub("{lambda}", name)
+    name = re.sub("|".join(sorted(SPELLED, key=len, reverse=True)), lambda m: SPELLED[m[0]], name).replace("::<", "<")
+    name = OPERATOR.sub(lambda m: "operator" + m[1].replace("<", "\3").replace(">", "\4"), name).replace("operator()", "operator\2")
+    parts, word, depth = [], "", 0
+    for i, c in enumerate(name):
+        if c == ":" and depth == 0 and name[i:i + 2] == "::":
+            parts.append(word)
+            word = ""
+        elif not (c == ":" and depth == 0 and name[i - 1] == ":"):
+            depth += (c in "<({[") - (c in ">)}]")
+            word += c
+    return [*parts, word]
+
+
+def split_part(part):
+    """Its word, template arguments and parameters; what is missing is empty. A return type is left out."""
+    if part.startswith(("(anonymous", "{", "<")):
+        return part, "", ""
+    found = re.fullmatch(r"(?:(?:non-virtual |virtual )?thunk to )?([^<(]*)(<.*>)?(\(.*\).*)?", part, re.S)
+    word, arguments, parameters = found.groups(default="") if found else (part, "", "")
+    if not parameters and arguments.endswith(")"):
+        arguments = ""
+    return (word if word.startswith("operator") else word.split(" ")[-1]), arguments.replace(" ", ""), parameters.replace(" ", "")
+
+
+def same_whole(got, want):
+    """Whether got says all that want says: its scopes, arguments of templates and parameters, none of them otherwise."""
+    got, want = split_name(got), split_name(want)
+    if len(got) < len(want):
+        return False
+    for i, (g, w) in enumerate(zip(got[-len(want):], want)):
+        g, w = split_part(g), split_part(w)
+        if g[0] != w[0] or (w[1] and g[1] != w[1]) or (w[2] and g[2] != w[2]):
+            return False
+    return True
+
+
 def same_place(got, want):
     return got[2] == want[2] and (want[1] is None or os.path.normpath(got[1] or "") == want[1])
 

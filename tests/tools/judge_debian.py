@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""judge_debian.py [--dump-syms COMMAND] [--only KIND]... [--count N] [--seed N] FOLDER: how the server names ten programs of Debian 12.
+"""judge_debian.py [--dump-syms COMMAND] [--only KIND]... [--count N] [--seed N] FOLDER: how the server names programs of Debian 12.
 
 Into FOLDER, which may be used again, come packages of Debian's archive with their debug symbols, and programs that Debian's compilers
-make from its source code. A server with `elf+file://` is asked for the names of N addresses in each program's .text: cold, warm, after a
+make from its source code or from that below; those whose compiler is not installed are left out. Names are compared whole: with scopes,
+arguments of templates and parameters. A server with `elf+file://` is asked for the names of N addresses in each program's .text: cold, warm, after a
 restart and on another host, which must be the same. Judges are addr2line, llvm-symbolizer and elfutils' eu-addr2line. With --dump-syms
 (Mozilla's, with --inlines) the same is asked of a server that has .sym files of these debug files. FOLDER/differences.txt has each difference. Ends with 1 if
 answers were not the same, or more than one in a thousand from debug files differs from all judges."""
@@ -15,6 +16,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -31,6 +33,103 @@ deb-src http://deb.debian.org/debian bookworm main
 SOURCES = os.path.join(os.path.dirname(HERE), "data", "symbfile", "src")
 GO_ID = "60" * 20  # Go's linker makes no build id
 
+ADA = """with Ada.Text_IO; use Ada.Text_IO;
+with Ada.Command_Line;
+procedure Stock is
+   package Shop is
+      type Item is tagged record Price : Integer; end record;
+      function Total (I : Item; Count : Integer) return Integer;
+      generic type T is private; with function "+" (A, B : T) return T;
+      function Twice (X : T) return T;
+   end Shop;
+   package body Shop is
+      function Total (I : Item; Count : Integer) return Integer is
+         function Tax (X : Integer) return Integer is begin return X / 5 + Count; end Tax;
+      begin
+         return I.Price * Count + Tax (I.Price);
+      end Total;
+      function Twice (X : T) return T is begin return X + X; end Twice;
+   end Shop;
+   function Double is new Shop.Twice (Integer, "+");
+   I : Shop.Item := (Price => Ada.Command_Line.Argument_Count + 7);
+begin
+   Put_Line (Integer'Image (Shop.Total (I, 3) + Double (I.Price)));
+end Stock;
+"""
+FORTRAN = """module shop
+  implicit none
+  type item
+    integer :: price
+  contains
+    procedure :: total
+  end type
+contains
+  integer function total(self, n)
+    class(item), intent(in) :: self
+    integer, intent(in) :: n
+    total = self%price * n + tax(self%price)
+  contains
+    integer function tax(x)
+      integer, intent(in) :: x
+      tax = x / 5 + n
+    end function
+  end function
+  subroutine fill(a)
+    real, intent(inout) :: a(:)
+    integer :: i
+    do i = 1, size(a)
+      a(i) = sqrt(real(i)) * a(i)
+    end do
+  end subroutine
+end module
+program main
+  use shop
+  type(item) :: i
+  real :: a(100)
+  i%price = command_argument_count() + 7
+  a = 1.5
+  call fill(a)
+  print *, i%total(3), sum(a)
+end program
+"""
+OCAML = """module Till = struct
+  let sum = ref 0
+  let total x = sum := !sum + x; List.fold_left (fun a y -> a + y * !sum) 0 [x; x + 1]
+end
+let rec fib n = if n < 2 then n else fib (n - 1) + fib (n - 2)
+let () = Hashtbl.iter (fun k v -> Printf.printf "%s %d\\n" k v)
+  (let h = Hashtbl.create 7 in Array.iteri (fun i a -> Hashtbl.replace h a (Till.total i + fib 10)) Sys.argv; h)
+"""
+HASKELL = """module Main where
+import qualified Data.Map as M
+fibs :: [Integer]
+fibs = 0 : 1 : zipWith (+) fibs (tail fibs)
+count :: String -> M.Map Char Int
+count = foldr (\\c -> M.insertWith (+) c 1) M.empty
+main :: IO ()
+main = getContents >>= \\s -> print (count s, takeWhile (< fromIntegral (length s)) fibs)
+"""
+NIM = """import std/[tables, strutils, os]
+type Till = object
+  sum: int
+proc total(t: var Till, x: int): int =
+  proc tax(y: int): int = y div 5 + x
+  t.sum += x
+  t.sum + tax(x)
+proc twice[T](x: T): T = x + x
+var t: Till
+var words = initTable[string, int]()
+for i, a in commandLineParams(): words[a.toUpperAscii] = t.total(i) + twice(i)
+echo words, " ", twice(2.5), " ", t.total(3)
+"""
+WRITTEN = {"shop.d": check.D_SOURCE, "stock.adb": ADA, "shop.f90": FORTRAN, "shop.ml": OCAML, "stock.hs": HASKELL, "shop.nim": NIM}
+ID = "-Wl,--build-id"
+
+
+def templates(compiler, flags):
+    return None, [compiler, ID, "-w", *flags.split(), "-I", SOURCES, "-I", f"{SOURCES}/inc", f"{SOURCES}/tmpl.cpp", f"{SOURCES}/tmpl2.cpp", "-o", "tmpl"], "tmpl"
+
+
 # kind: packages, and the program in them; or what builds it, in FOLDER/KIND, from a source package
 PROGRAMS = {
     "C": (["libc6", "libc6-dbg"], "lib/x86_64-linux-gnu/libc.so.6"),
@@ -43,6 +142,17 @@ PROGRAMS = {
     "zstd": ("hello", "-O2 -g", "hello"),
     "aarch64": (["libc6:arm64", "libc6-dbg:arm64"], "lib/aarch64-linux-gnu/libc.so.6"),
     "armhf": (["libc6:armhf", "libc6-dbg:armhf"], "lib/arm-linux-gnueabihf/libc.so.6"),
+    "lambdas": (["librados2", "librados2-dbg"], "usr/lib/x86_64-linux-gnu/ceph/libceph-common.so.2"),
+    **{f"g++ {f}": templates("g++", f) for f in ("-O2 -g1", "-O2 -g -gdwarf-2", "-O2 -g -gdwarf-3", "-O2 -g -gdwarf-4")},
+    **{f"clang++ {f}": templates("clang++", f) for f in ("-O2 -g1", "-O2 -gline-tables-only", "-O2 -g -gsimple-template-names", "-O2 -g -gdwarf-4")},
+    "Rust's lines": (None, ["rustc", "-C", "debuginfo=1", "-C", "opt-level=2", "-C", f"link-arg={ID}", "-o", "shapes", f"{SOURCES}/shapes.rs"], "shapes"),
+    "D": (None, ["gdc", "-O2", "-g", ID, "shop.d", "-o", "shop"], "shop"),
+    "Ada": (None, ["gnatmake", "-q", "-O2", "-g", "stock.adb", "-bargs", "-static", "-largs", ID], "stock"),
+    "Fortran": (None, ["gfortran", "-O2", "-g", ID, "-static-libgfortran", "shop.f90", "-o", "shop"], "shop"),
+    "OCaml": (None, ["ocamlopt", "-g", "-ccopt", ID, "shop.ml", "-o", "shop"], "shop"),
+    "Haskell": (None, ["ghc", "-v0", "-O1", "-g", f"-optl{ID}", "stock.hs", "-o", "stock"], "stock"),
+    "Nim": (None, ["nim", "c", "-d:release", "--debugger:native", "--hints:off", f"--passL:{ID}", "-o:shop", "shop.nim"], "shop"),
+    **{machine: templates(f"{machine}-linux-gnu-g++", "-O2 -g -static") for machine in ("powerpc64", "s390x", "riscv64")},
 }
 
 
@@ -88,7 +198,7 @@ class Program:
     """path: what is in the bucket; judged: the same for judges, which are not all led to shared entries, or read zstd."""
 
     def __init__(self, kind, archive, folder):
-        self.kind, self.folder = kind, f"{folder}/{kind}"
+        self.kind, self.folder = kind, folder + "/" + re.sub("[^0-9A-Za-z+]+", "-", kind)
         how = PROGRAMS[kind]
         self.name = os.path.basename(how[-1])
         if not os.path.exists(f"{self.folder}/complete"):
@@ -111,6 +221,9 @@ class Program:
             archive.unpack(self.folder, what)
             self.lead_to_shared_entries()
         elif what is None:
+            for name in WRITTEN.keys() & set(how[0]):
+                with open(f"{self.folder}/{name}", "w", encoding="utf-8") as out:
+                    out.write(WRITTEN[name])
             run(*how[0], cwd=self.folder, env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"})
         else:
             tree = archive.source(self.folder, what)
@@ -191,15 +304,22 @@ def ask_everywhere(config, module, offsets, **options):
 
 
 @functools.cache
+def of_d(name):
+    return subprocess.run(["c++filt", "-s", "dlang", name], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+@functools.cache
 def spelled(name, file, line):
-    """As all spell it: Rust's names without the hash, files where links lead."""
+    """As all spell it: Rust's names without the hash, D's demangled, files where links lead; what is no file, without a folder."""
+    if file and os.path.basename(file).startswith("<"):
+        file = os.path.basename(file)
+    name = of_d(name) if name.startswith("_D") else name
     return re.sub(r"::h[0-9a-f]{16}$", "", name), os.path.realpath(file) if file and os.path.exists(file) else file, line
 
 
 def same_name(got, want, aliases):
-    """Or another symbol of that address."""
-    got, want = check.base_name(got), check.base_name(want)
-    return got == want or bool(aliases.get(got, set()) & aliases.get(want, set()))
+    """All that is wanted, or another symbol of that address."""
+    return check.same_whole(got, want) or bool(aliases.get(got, set()) & aliases.get(want, set()))
 
 
 def same(got, want, aliases):
@@ -231,11 +351,11 @@ def counted(kind, program, addresses, got, judges, aliases, log):
 
 
 def aliases_of(program):
-    """Where the symbols of a name are."""
+    """Where the symbols of a name are; D: descriptors of 64-bit PowerPC."""
     out = collections.defaultdict(set)
     for line in subprocess.run(["nm", "-C", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines():
-        if found := re.fullmatch(r"([0-9a-f]+) [tTwWiVv] (.+)", line):
-            out[check.base_name(found[2].split("@")[0])].add(int(found[1], 16))
+        if found := re.fullmatch(r"([0-9a-f]+) [tTwWiVvD] (.+)", line):
+            out[spelled(found[2].split("@")[0], None, 0)[0]].add(int(found[1], 16))
     return out
 
 
@@ -290,6 +410,9 @@ def main():
     print("|" + "---|" * len(columns))
     with all_architectures(archive), open(f"{folder}/differences.txt", "w", encoding="utf-8") as log:
         for kind in a.only or PROGRAMS:
+            if PROGRAMS[kind][0] is None and not shutil.which(PROGRAMS[kind][1][0]):
+                print("left out", kind, "as there is no", PROGRAMS[kind][1][0])
+                continue
             judge(Program(kind, archive, folder), a, log)
     return 1 if check.failures else 0
 
