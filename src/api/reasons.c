@@ -14,14 +14,7 @@ struct inquiry_reason inquiry_module_reason(const struct module_want *want)
 	struct inquiry_reason r = {.reason = REASON_NO_ID};
 	if (!want)
 		return r;
-	bool found = want->state == WANT_FOUND;
-	/* the store says how many parts of the set are missing */
-	uint64_t missing = found && want->kind == WANT_SYMBFILE ? atomic_load(&want->module->damaged) : 0;
-	if (missing) {
-		r.reason = REASON_PARTS_MISSING;
-		snprintf(
-		        r.detail, sizeof r.detail, "%llu parts of the upload are missing", (unsigned long long)missing);
-	} else if (found) {
+	if (want->state == WANT_FOUND) {
 		r.reason = want->module->map->code_count ? REASON_NONE : REASON_STRIPPED;
 	} else {
 		r.reason = want->failure == FAILURE_CORRUPT     ? REASON_CORRUPT

@@ -36,12 +36,11 @@ struct uploads {
 static const struct symbfile_set *set_to_tell(const struct symbfile_sets *sets, enum symbfile_kind kind)
 {
 	const struct symbfile_set *latest = sets->best[kind];
-	if (latest && !(latest->old && !latest->complete))
+	if (latest)
 		return latest;
-	latest = NULL;
 	for (size_t i = 0; i < sets->count; i++) {
 		const struct symbfile_set *s = &sets->items[i];
-		if (s->kind == kind && !s->old && (!latest || s->time > latest->time))
+		if (s->kind == kind && (!latest || s->time > latest->time))
 			latest = s;
 	}
 	return latest;
@@ -77,9 +76,8 @@ static json_t *set_json(const struct symbfile_sets *sets, const struct symbfile_
 	json_t *object = json_pack("{s:s, s:s, s:I, s:o, s:b, s:b}", "kind", symbfile_kind_names[s->kind], "set",
 	        s->name, "parts", (json_int_t)s->parts, "have", have_json(s), "complete", s->complete, "answers",
 	        s->answers);
-	bool ok = object && json_set_text(object, "why", s->answers ? symbfile_set_reason(sets, s) : NULL) &&
-	          json_set_text(object, "version", s->old ? "1.0" : NULL);
-	if (ok && s->complete && !s->old)
+	bool ok = object && json_set_text(object, "why", s->answers ? symbfile_set_reason(sets, s) : NULL);
+	if (ok && s->complete)
 		ok = manifest_show(&s->manifest, object);
 	if (ok)
 		return object;
@@ -373,10 +371,8 @@ static bool add_to_list(void *arg, const struct catalog_set *s, const struct man
 	manifest_time(time, s->time);
 	json_t *object = json_pack("{s:s, s:s, s:s, s:I, s:s}", "file_id", hex, "kind", symbfile_kind_names[s->kind],
 	        "set", s->name, "size", (json_int_t)s->size, "time", time);
-	bool ok = object && json_set_text(object, "version", s->old && !m ? "1.0" : NULL);
-	if (ok && m)
-		ok = manifest_show(m, object);
-	if (ok && !s->old)
+	bool ok = object && (!m || manifest_show(m, object));
+	if (ok)
 		ok = json_object_set_new(object, "complete", json_boolean(s->complete)) == 0;
 	if (ok)
 		return json_array_append_new(arg, object) == 0;

@@ -53,8 +53,6 @@
 	X(DOWNLOAD_BYTES_TEXT, counter, "symbolicated_download_bytes_total", "form=\"text\"", "")                     \
 	X(PARSE_DAMAGED_LINES, counter, "symbolicated_damaged_lines_total", "",                                       \
 	        "Lines of symbol files that were skipped as damaged.")                                                \
-	X(SYMBFILE_PARTS_MISSING, counter, "symbolicated_symbfile_parts_missing_total", "",                           \
-	        "Parts that loaded sets lacked.")                                                                     \
 	X(UPLOADS_STORED, counter, "symbolicated_uploads_total", "outcome=\"stored\"",                                \
 	        "Parts of symbfiles that were uploaded, by outcome.")                                                 \
 	X(UPLOADS_REFUSED, counter, "symbolicated_uploads_total", "outcome=\"refused\"", "")                          \

@@ -21,8 +21,6 @@ static const struct reason_row rows[REASONS] = {
                 "Replace it; the detail says what is wrong."},
         [REASON_TOO_LARGE] = {"too large", "The module's symbols are larger than this server accepts.",
                 "Ask the operator to raise the limit in the detail, or use symbtool without --url."},
-        [REASON_PARTS_MISSING] = {"parts missing", "Some parts of the upload for the module are missing.",
-                "Upload it again: symbtool push-symbols FILE."},
         [REASON_BELOW_FIRST] = {"below first symbol", "The offset is below the module's first symbol.",
                 "It must count from the start of the image in memory. A stripped file lacks most symbols."},
         [REASON_BETWEEN] = {"between symbols", "The offset lies between two symbols of the module.",

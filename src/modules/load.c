@@ -387,17 +387,14 @@ static enum outcome_class finish_parts(
 {
 	struct offmap *map = NULL;
 	int64_t start = clock_now();
-	uint64_t missing = symbfile_sets_missing(sets);
 	struct attempt t = {.what = "", .from = "uploads", .result.outcome = BUCKET_OK};
 	if ((t.err = symbfile_map_finish(p->map, &map)))
 		return failed(r, l, &t);
 	l->costs.parse_time += p->parse_time + clock_now() - start;
 	histogram_observe(H_PARSE, l->costs.parse_time);
 	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
-	metric_add(M_SYMBFILE_PARTS_MISSING, (int64_t)missing);
 	map->generation = text_hash_value(p->hash);
 	map->text_bytes = p->bytes;
-	map->damaged = missing;
 	enum outcome_class class = take_map(l, map);
 	if (l->module)
 		l->module->origin = sets->hash;

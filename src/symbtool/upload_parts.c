@@ -51,8 +51,8 @@ static void mark_set(const struct spool *s, const json_t *kind, bool *there)
 	}
 }
 
-/* Of all sets that the server has; version 1.0 tells of one of each kind. What that stored is sent again, and so is the
- * last part of what was sent without the load segments: the server does not know these. */
+/* Of all sets that the server has; version 1.0 tells of one of each kind. The last part of what was sent without the
+ * load segments is sent again: the server does not know these. */
 static void mark_kind(const struct cut *cut, unsigned kind, const json_t *reply, bool *there)
 {
 	const struct spool *s = &cut->kinds[kind];
@@ -63,7 +63,7 @@ static void mark_kind(const struct cut *cut, unsigned kind, const json_t *reply,
 		const json_t *set = json_array_get(sets, i);
 		const char *its_kind = json_string_value(json_object_get(set, "kind"));
 		const char *name = json_string_value(json_object_get(set, "set"));
-		if (!its_kind || strcmp(its_kind, symbfile_kind_names[kind]) != 0 || json_object_get(set, "version"))
+		if (!its_kind || strcmp(its_kind, symbfile_kind_names[kind]) != 0)
 			continue;
 		mark_set(s, set, there);
 		bool unknown = cut->segments.count && !json_object_get(set, "segments");

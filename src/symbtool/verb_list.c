@@ -73,16 +73,13 @@ static void print_set(const struct asking *a, const char *file_id, json_t *set)
 		print_json_line(set);
 		return;
 	}
-	bool answers = json_is_true(json_object_get(set, "answers")), old = json_object_get(set, "version");
+	bool answers = json_is_true(json_object_get(set, "answers"));
 	bool pending = json_is_false(json_object_get(set, "complete"));
 	struct buffer line;
 	buffer_init(&line, SIZE_MAX);
 	buffer_printf(&line, "%c %s %-20s %-10s %12" JSON_INTEGER_FORMAT " %-15s %s %s%s", answers ? '*' : ' ', file_id,
 	        text_of(set, "time"), text_of(set, "kind"), json_integer_value(json_object_get(set, "size")),
-	        old       ? "of version 1.0"
-	        : pending ? "not complete"
-	                  : text_of(set, "quality"),
-	        text_of(set, "uploader"), text_of(set, "set"),
+	        pending ? "not complete" : text_of(set, "quality"), text_of(set, "uploader"), text_of(set, "set"),
 	        json_is_true(json_object_get(set, "forced")) ? " forced" : "");
 	print_visible_str(stdout, (struct str){(const char *)line.data, line.len});
 	putchar('\n');

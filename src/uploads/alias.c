@@ -67,17 +67,11 @@ struct merits {
 static enum err get_merits(struct merits *m, const struct symbfile_claims *claims, struct store_client *c,
         const atomic_bool *cancel, struct error *e)
 {
-	bool fresh = false;
 	enum err err = ERR_OK;
 	for (unsigned i = 0; i < claims->count && !err; i++) {
 		err = symbfile_sets_get(&m->sets[i], c, &claims->items[i].id, cancel, e);
 		m->any[i] = !err && symbfile_sets_merit(&m->items[i], &m->sets[i]);
-		fresh = fresh || (m->any[i] && !m->items[i].old);
 	}
-	/* among themselves old sets are compared by their times, as version 1.0 did */
-	for (unsigned i = 0; i < claims->count && claims->count > 1 && !err && fresh; i++)
-		if (m->any[i] && m->items[i].old)
-			err = symbfile_set_count(&m->items[i], c, &claims->items[i].id, cancel, e);
 	return err;
 }
 

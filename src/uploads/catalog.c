@@ -111,7 +111,6 @@ static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 	}
 	c->here.forced = c->here.forced || o.forced;
 	c->here.complete = c->here.complete || o.manifest;
-	c->here.old = c->here.old || o.old;
 	c->here.size += o.manifest ? 0 : size;
 	c->here.time = time > c->here.time ? time : c->here.time;
 	return true;

@@ -18,11 +18,11 @@ struct catalog_set {
 	struct file_id id;
 	enum symbfile_kind kind;
 	char name[SET_NAME_MAX + 1];
-	bool old, complete, forced; /* of an old one it is not known whether it is complete */
-	uint64_t size;              /* of its parts */
-	int64_t time;               /* of its latest object */
+	bool complete, forced;
+	uint64_t size; /* of its parts */
+	int64_t time;  /* of its latest object */
 };
-/* What a set's manifest says, if it is complete and not of version 1.0; otherwise NULL. False to stop. */
+/* What a set's manifest says, if it is complete; otherwise NULL. False to stop. */
 typedef bool catalog_found(void *arg, const struct catalog_set *set, const struct manifest *m);
 
 /* Goes through the whole store, and passes the sets of a page to found. next becomes the cursor of the next page, empty

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/hex.h"
-#include "uploads/old.h"
 
 #define FOLDER STORE_FOLDER
 
@@ -62,7 +61,6 @@ bool part_name_parse(struct part_name *name, struct str text)
 
 bool set_object_parse(struct set_object *o, struct str path)
 {
-	struct old_part old;
 	struct str kind, rest = path;
 	if (!layout_segment(&rest, &kind) || !layout_segment(&rest, &o->set) || !layout_parse_kind(kind, &o->kind) ||
 	        !set_name_is_stored(o->set))
@@ -70,8 +68,7 @@ bool set_object_parse(struct set_object *o, struct str path)
 	o->name = rest;
 	o->forced = str_equal(rest, str_from(MANIFEST_FORCED));
 	o->manifest = o->forced || str_equal(rest, str_from(MANIFEST_NAME));
-	o->old = !o->manifest && old_part_parse(&old, path);
-	return o->manifest || o->old || part_name_parse(&o->part, rest);
+	return o->manifest || part_name_parse(&o->part, rest);
 }
 
 void layout_executable(char out[STORE_PATH_MAX], const struct file_id *id)

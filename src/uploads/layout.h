@@ -34,9 +34,9 @@ bool part_name_parse(struct part_name *name, struct str text);
 /* An object of a set, by its path below the executable's folder. */
 struct set_object {
 	enum symbfile_kind kind;
-	struct str set, name;       /* segments of the path; of what version 1.0 stored, name is the rest */
-	bool manifest, forced, old; /* old: stored by version 1.0 */
-	struct part_name part;      /* of any other */
+	struct str set, name; /* segments of the path */
+	bool manifest, forced;
+	struct part_name part; /* of any other */
 };
 /* False for any other path. */
 bool set_object_parse(struct set_object *o, struct str path);

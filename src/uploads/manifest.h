@@ -10,7 +10,7 @@
 
 /* From the poorest to the best. */
 enum set_quality {
-	QUALITY_UNKNOWN, /* of a set that version 1.0 stored, until it is counted */
+	QUALITY_UNKNOWN, /* of a set without a manifest */
 	QUALITY_EMPTY,
 	QUALITY_DYNAMIC, /* functions, from dynamic symbols alone */
 	QUALITY_FUNCTIONS,

@@ -194,8 +194,7 @@ static bool is_kept(void *arg, struct str path)
 	bool ours = set_object_parse(&o, path);
 	for (size_t i = 0; ours && i < k->set_count; i++) {
 		const struct symbfile_set *s = k->sets[i];
-		bool named = o.manifest && str_equal(o.set, str_from(s->name));
-		if (s->kind == o.kind && s->old == o.old && (o.old || named))
+		if (s->kind == o.kind && o.manifest && str_equal(o.set, str_from(s->name)))
 			return true;
 	}
 	return false;
@@ -213,11 +212,7 @@ static enum err keep_best(struct prune *p, const struct executable *x, struct re
 	enum err err = symbfile_sets_get(&sets, p->client, &x->id, NULL, e);
 	if (err)
 		return err;
-	/* what version 1.0 stored takes its place among the others */
-	for (size_t i = 0; i < sets.count && !err && sets.count > 1; i++)
-		if (sets.items[i].old)
-			err = symbfile_set_count(&sets.items[i], p->client, &x->id, NULL, e);
-	if (!err && !choose_kept(&k, &sets, p->rules->keep))
+	if (!choose_kept(&k, &sets, p->rules->keep))
 		err = no_memory(e);
 	r->keeps = is_kept;
 	r->told = tell_kept;

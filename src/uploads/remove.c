@@ -43,33 +43,19 @@ enum err symbfile_remove(struct removal *r, struct store_client *c, const struct
 
 /* ---- one set ---- */
 
-struct one_set {
-	struct str name;
-	bool old[SYMBFILE_KINDS]; /* that of version 1.0 is called so */
-};
-
-static bool is_other(void *arg, struct str path)
+/* name: of the set. */
+static bool is_other(void *name, struct str path)
 {
-	const struct one_set *s = arg;
 	struct set_object o;
-	return !set_object_parse(&o, path) || !(o.old ? s->old[o.kind] : str_equal(o.set, s->name));
+	return !set_object_parse(&o, path) || !str_equal(o.set, *(const struct str *)name);
 }
 
 enum err symbfile_remove_set(
         struct removal *r, struct store_client *c, const struct file_id *id, struct str set, struct error *e)
 {
-	struct one_set one = {.name = set};
-	struct symbfile_sets sets;
-	enum err err = symbfile_sets_get(&sets, c, id, NULL, e);
-	if (err)
-		return err;
-	for (size_t i = 0; i < sets.count; i++)
-		if (sets.items[i].old && str_equal(str_from(sets.items[i].name), set))
-			one.old[sets.items[i].kind] = true;
-	symbfile_sets_release(&sets);
 	r->keeps = is_other;
-	r->arg = &one;
-	err = symbfile_remove(r, c, id, e);
+	r->arg = &set;
+	enum err err = symbfile_remove(r, c, id, e);
 	r->arg = NULL;
 	return err;
 }

@@ -21,8 +21,7 @@ struct removal {
  * upload may be under way. ERR_UNAVAILABLE, ERR_NO_MEMORY; then some may be left, and it may be called again. */
 enum err symbfile_remove(struct removal *r, struct store_client *c, const struct file_id *id, struct error *e);
 
-/* The same for the set with this name, of both kinds. That of version 1.0 is everything that it stored of the kind.
- * Keeps and arg are its own, and nobody is told. */
+/* The same for the set with this name, of both kinds. Keeps and arg are its own, and nobody is told. */
 enum err symbfile_remove_set(
         struct removal *r, struct store_client *c, const struct file_id *id, struct str set, struct error *e);
 

@@ -7,11 +7,9 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "uploads/old.h"
 
 enum { ARENA_MAX = 1 << 30 };
 
-/* An object of a set that is not old. */
 struct entry {
 	struct set_object o;
 	const char *path; /* which o points into */
@@ -24,9 +22,6 @@ struct listing {
 	struct entry *entries;
 	size_t count;
 	uint32_t cap;
-	struct old_part *old;
-	size_t old_count;
-	uint32_t old_cap;
 	bool no_memory;
 };
 
@@ -52,22 +47,12 @@ static bool add_entry(struct listing *l, struct str path, uint64_t size, int64_t
 	return true;
 }
 
-static bool add_old(struct listing *l, struct str path, uint64_t size, int64_t time)
-{
-	struct old_part part = {.size = size, .time = time};
-	if (!array_reserve(&l->old, &l->old_cap, l->old_count + 1, sizeof *l->old))
-		return false;
-	old_part_parse(&part, path);
-	l->old[l->old_count++] = part;
-	return true;
-}
-
 static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 {
 	struct listing *l = arg;
 	struct set_object o;
 	if (set_object_parse(&o, path))
-		l->no_memory = o.old ? !add_old(l, path, size, time) : !add_entry(l, path, size, time);
+		l->no_memory = !add_entry(l, path, size, time);
 	return !l->no_memory;
 }
 
@@ -255,39 +240,6 @@ static enum err take_set(
 	return err;
 }
 
-/* One set for each kind of which version 1.0 stored anything. */
-static bool take_old(struct symbfile_sets *sets, struct listing *l)
-{
-	struct old_set old[SYMBFILE_KINDS];
-	bool good = old_sets(old, l->old, l->old_count);
-	if (!good)
-		return false;
-	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
-		const struct old_set *from = &old[kind];
-		if (!from->parts)
-			continue;
-		struct symbfile_set *s = &sets->items[sets->count++];
-		*s = (struct symbfile_set){.kind = (enum symbfile_kind)kind,
-		        .old = true,
-		        .parts = from->parts,
-		        .time = from->time,
-		        .told = from->told,
-		        .complete = from->have_count == from->parts};
-		s->name = copy(&sets->arena, str_from(from->set));
-		s->have = arena_calloc(&sets->arena, from->have_count, sizeof *s->have);
-		good = good && s->name && s->have;
-		for (unsigned i = 0; good && i < from->have_count; i++) {
-			char path[STORE_PATH_MAX];
-			old_part_path(path, from->have[i]);
-			const char *kept = copy(&sets->arena, str_from(path));
-			s->have[s->have_count++] = (struct set_part){from->have[i]->part, kept, from->have[i]->size};
-			good = kept;
-		}
-		free(from->have);
-	}
-	return good;
-}
-
 /* ---- which one is used ---- */
 
 bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_set *b)
@@ -298,10 +250,6 @@ bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_
 		return a->manifest.forced;
 	if (!a->manifest.forced && a->quality != b->quality)
 		return a->quality > b->quality;
-	if (a->old != b->old)
-		return b->old;
-	if (a->told != b->told)
-		return a->told;
 	return a->time != b->time ? a->time > b->time : strcmp(a->name, b->name) > 0;
 }
 
@@ -338,65 +286,17 @@ void symbfile_part_read(struct part_read *out, struct store_client *c, const cha
 	symbfile_reader_free(in.reader);
 }
 
-/* A part that cannot be read has no records. */
-static enum err count_part(struct symbfile_counts *counts, struct store_client *c, const char *path,
-        const atomic_bool *cancel, struct error *e)
-{
-	struct symbfile_counts own = {0};
-	struct symbfile_sink records = symbfile_counts_sink(&own);
-	struct part_read part;
-	symbfile_part_read(&part, c, path, &records, NULL, cancel);
-	enum bucket_outcome outcome = part.result.outcome;
-	if (part.error.code == ERR_NO_MEMORY)
-		return no_memory(e);
-	if (outcome == BUCKET_OK && !part.error.code)
-		symbfile_counts_add(counts, &own);
-	bool failed = outcome == BUCKET_FAILED || (outcome == BUCKET_ABORTED && part.error.code != ERR_CORRUPT);
-	return failed ? error_set(e, ERR_UNAVAILABLE, "symbfile_store: %s", part.result.text) : ERR_OK;
-}
-
-enum err symbfile_set_count(struct symbfile_set *s, struct store_client *c, const struct file_id *id,
-        const atomic_bool *cancel, struct error *e)
-{
-	char path[STORE_PATH_MAX];
-	enum err err = ERR_OK;
-	if (s->quality != QUALITY_UNKNOWN)
-		return ERR_OK;
-	s->manifest.counts = (struct symbfile_counts){0};
-	for (unsigned i = 0; i < s->have_count && !err; i++) {
-		layout_below(path, id, s->have[i].path);
-		err = count_part(&s->manifest.counts, c, path, cancel, e);
-	}
-	if (!err)
-		s->quality = set_quality_of(&s->manifest.counts, false);
-	return err;
-}
-
-/* Of all but the old one. */
-static struct symbfile_set *best_of(const struct symbfile_sets *sets, enum symbfile_kind kind, bool old)
+static void choose(struct symbfile_sets *sets, enum symbfile_kind kind)
 {
 	struct symbfile_set *best = NULL;
 	for (size_t i = 0; i < sets->count; i++) {
 		struct symbfile_set *s = &sets->items[i];
-		if (s->kind == kind && s->old == old && (s->complete || s->old) &&
-		        (!best || symbfile_set_is_better(s, best)))
+		if (s->kind == kind && s->complete && (!best || symbfile_set_is_better(s, best)))
 			best = s;
 	}
-	return best;
-}
-
-/* An old set is only read if that decides. */
-static enum err choose(struct symbfile_sets *sets, enum symbfile_kind kind, const struct reading *r, struct error *e)
-{
-	struct symbfile_set *best = best_of(sets, kind, false), *old = best_of(sets, kind, true);
-	bool open = best && old && old->complete && !best->manifest.forced && best->quality < QUALITY_INLINES;
-	enum err err = open ? symbfile_set_count(old, r->client, &sets->id, r->cancel, e) : ERR_OK;
-	if (!best || (open && !err && symbfile_set_is_better(old, best)))
-		best = old;
-	if (best && !err)
+	if (best)
 		best->answers = true;
 	sets->best[kind] = best;
-	return err;
 }
 
 static uint64_t hash_of(const struct symbfile_set *s, uint64_t before)
@@ -424,15 +324,15 @@ static enum err gather(struct symbfile_sets *sets, struct listing *l, struct rea
 		qsort(l->entries, l->count, sizeof *l->entries, entry_order);
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++)
 		r->last[kind] = last_to_read(l, (enum symbfile_kind)kind);
-	sets->items = arena_calloc(&sets->arena, count_sets(l) + SYMBFILE_KINDS, sizeof *sets->items);
-	if (!sets->items || !take_old(sets, l))
+	sets->items = arena_calloc(&sets->arena, count_sets(l) + 1, sizeof *sets->items);
+	if (!sets->items)
 		return no_memory(e);
 	for (size_t i = 0, end; i < l->count && !err; i = end) {
 		end = set_end(l, i);
 		err = take_set(sets, r, &l->entries[i], end - i, e);
 	}
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS && !err; kind++)
-		err = choose(sets, (enum symbfile_kind)kind, r, e);
+		choose(sets, (enum symbfile_kind)kind);
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS && !err; kind++)
 		sets->hash = hash_of(sets->best[kind], sets->hash);
 	return err;
@@ -453,7 +353,6 @@ enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, c
 	if (!err)
 		err = gather(sets, &l, &r, e);
 	free(l.entries);
-	free(l.old);
 	if (err)
 		symbfile_sets_release(sets);
 	return err;
@@ -465,34 +364,20 @@ void symbfile_sets_release(struct symbfile_sets *sets)
 	*sets = (struct symbfile_sets){.count = 0};
 }
 
-unsigned symbfile_sets_missing(const struct symbfile_sets *sets)
-{
-	unsigned missing = 0;
-	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
-		if (sets->best[i])
-			missing += sets->best[i]->parts - sets->best[i]->have_count;
-	return missing;
-}
-
 bool symbfile_sets_merit(struct symbfile_set *merit, const struct symbfile_sets *sets)
 {
 	const struct symbfile_set *ranges = sets->best[SYMBFILE_RANGES], *pads = sets->best[SYMBFILE_RETURNPADS];
 	if (!ranges && !pads)
 		return false;
 	*merit = ranges ? *ranges : *pads;
-	merit->complete = symbfile_sets_missing(sets) == 0;
-	if (ranges && pads && (pads->told != ranges->told ? pads->told : pads->time > ranges->time)) {
+	if (ranges && pads && pads->time > ranges->time)
 		merit->time = pads->time;
-		merit->told = pads->told;
-	}
 	return true;
 }
 
 const char *symbfile_set_reason(const struct symbfile_sets *sets, const struct symbfile_set *best)
 {
 	const struct symbfile_set *next = NULL;
-	if (!best->complete)
-		return "nothing is complete";
 	if (best->manifest.forced)
 		return "forced";
 	for (size_t i = 0; i < sets->count; i++) {

@@ -4,8 +4,7 @@
  *
  * A set is what one extraction yielded of one kind. It is complete when its manifest is stored and all parts that this
  * names are there. Of the complete ones, those whose upload said so answer, the newest first; then the best: with lines
- * and inlined calls, with lines, functions alone, dynamic symbols alone; then the newest. All that version 1.0 stored
- * of a kind counts as one set, older than all others; it may also answer incomplete, if no set is complete.
+ * and inlined calls, with lines, functions alone, dynamic symbols alone; then the newest.
  */
 #ifndef UPLOADS_SETS_H
 #define UPLOADS_SETS_H
@@ -23,17 +22,15 @@ struct set_part {
 struct symbfile_set {
 	enum symbfile_kind kind;
 	const char *name;
-	bool old; /* stored by version 1.0 */
 	bool complete;
 	bool answers; /* it is used for its kind */
 	unsigned parts;
 	struct set_part *have; /* those that are there, ascending; of each number one */
 	unsigned have_count;
 	bool all_there; /* a set without a manifest that has all parts */
-	bool told;      /* of an old set: its time was stored with it */
 	enum set_quality quality;
 	int64_t time;
-	struct manifest manifest; /* of a complete set that is not old */
+	struct manifest manifest; /* of a complete set */
 };
 
 /* Of one executable. */
@@ -54,17 +51,12 @@ enum { MANIFESTS_READ = 128 };
 enum err symbfile_sets_get(struct symbfile_sets *sets, struct store_client *c, const struct file_id *id,
         const atomic_bool *cancel, struct error *e);
 void symbfile_sets_release(struct symbfile_sets *sets);
-/* The number of parts that those that answer lack. */
-unsigned symbfile_sets_missing(const struct symbfile_sets *sets);
 /* What makes the executable better or worse than another with the same build id, as a set to compare; its parts belong
  * to sets. False: nothing was uploaded. */
 bool symbfile_sets_merit(struct symbfile_set *merit, const struct symbfile_sets *sets);
 
 /* Whether a set is used rather than another. */
 bool symbfile_set_is_better(const struct symbfile_set *a, const struct symbfile_set *b);
-/* Finds out the quality of an old set, by reading it. */
-enum err symbfile_set_count(struct symbfile_set *s, struct store_client *c, const struct file_id *id,
-        const atomic_bool *cancel, struct error *e);
 /* What came of reading one part: of the transfer, and of its text. */
 struct part_read {
 	struct bucket_result result;
@@ -76,7 +68,7 @@ struct part_read {
  * NULL. */
 void symbfile_part_read(struct part_read *out, struct store_client *c, const char *path,
         const struct symbfile_sink *sink, struct text_hash *hash, const atomic_bool *cancel);
-/* Why the set that answers does: "the only one", "forced", "better", "newer", "nothing is complete". */
+/* Why the set that answers does: "the only one", "forced", "better", "newer". */
 const char *symbfile_set_reason(const struct symbfile_sets *sets, const struct symbfile_set *best);
 
 #endif

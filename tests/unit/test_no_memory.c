@@ -34,7 +34,6 @@
 #include "symbfile/map.h"
 #include "symfiles/symfiles.h"
 #include "text/reader.h"
-#include "uploads/old.h"
 
 /* Checks what an attempt has got, without failing. */
 #define check(...)                          \
@@ -466,26 +465,6 @@ static void test_store(void **state)
 	config_release(&c);
 }
 
-static bool choose_old_sets(void *arg)
-{
-	struct old_part parts[] = {
-	        {SYMBFILE_RANGES, .set = "1", .parts = 1}, {SYMBFILE_RETURNPADS, .set = "1", .parts = 1}};
-	struct old_set sets[SYMBFILE_KINDS];
-	bool good = old_sets(sets, parts, 2);
-	(void)arg;
-	for (unsigned i = 0; good && i < SYMBFILE_KINDS; i++) {
-		check(sets[i].have_count == 1);
-		free(sets[i].have);
-	}
-	return good;
-}
-
-static void test_sets_of_version_1_0(void **state)
-{
-	(void)state;
-	assert_int_equal(fail_each_allocation(choose_old_sets, NULL), 1 + SYMBFILE_KINDS);
-}
-
 /* ---- downloads ---- */
 
 /* The second begins while the first is read, so that each has a client of its own. */
@@ -812,7 +791,6 @@ int main(void)
 	        cmocka_unit_test(test_lookup),
 	        cmocka_unit_test(test_start),
 	        cmocka_unit_test(test_store),
-	        cmocka_unit_test(test_sets_of_version_1_0),
 	        cmocka_unit_test(test_downloads),
 	        cmocka_unit_test(test_cache),
 	        cmocka_unit_test(test_hot_frame),

@@ -32,7 +32,6 @@
 #include "symfiles/put.h"
 #include "uploads/alias.h"
 #include "uploads/manifest.h"
-#include "uploads/old.h"
 #include "uploads/remove.h"
 #include "uploads/sets.h"
 
@@ -462,7 +461,6 @@ static void a_manifest_makes_a_set_visible(void **state)
 	assert_int_equal(sets.items[0].have_count, 2);
 	assert_string_equal(sets.items[0].have[1].path, "ranges/a/1.2." PART);
 	assert_int_equal(sets.items[0].quality, QUALITY_INLINES);
-	assert_int_equal(symbfile_sets_missing(&sets), 0);
 	symbfile_sets_release(&sets);
 	static const char *const bad[] = {"\"0.2." PART "\"", "\"1.2." PART "\",\"0.2." PART "\"",
 	        "\"0.2." PART "\",\"1.2.1" PART "\"", "1,2", "", "\"../a\",\"1.2." PART "\""};
@@ -639,61 +637,13 @@ static void large_part(void **state)
 	assert_int_equal(get(p, key, &t, NULL), BUCKET_TOO_LARGE);
 }
 
-/* Of equal times, the latest generation of a set of version 1.0: they are numbers, not words. */
-static void the_tenth_generation_is_after_the_ninth(void **state)
-{
-	(void)state;
-	enum { LATEST = 10 };
-	struct old_part parts[LATEST + 1] = {0};
-	struct old_set sets[SYMBFILE_KINDS];
-	for (unsigned i = 0; i <= LATEST; i++) {
-		char path[40];
-		snprintf(path, sizeof path, i ? "ranges/1~%u/1/0" : "ranges/1/1/0", i);
-		assert_true(old_part_parse(&parts[LATEST - i], str_from(path)));
-		parts[LATEST - i].time = 1;
-	}
-	assert_true(old_sets(sets, parts, LATEST + 1));
-	assert_int_equal(sets[SYMBFILE_RANGES].have_count, 1);
-	assert_string_equal(sets[SYMBFILE_RANGES].set, "1~10");
-	free(sets[SYMBFILE_RANGES].have);
-}
-
-/* Of version 1.0: a set has the time of its oldest part, of those whose time was stored. */
-static void a_set_is_as_old_as_its_oldest_part(void **state)
-{
-	static const struct {
-		const char *path;
-		int64_t time;
-		bool told;
-	} all[][4] = {
-	        {{"ranges/a/2/0", 5, true}, {"ranges/a/2/1", 1, true}, {"ranges/b/2/0", 3, true},
-	                {"ranges/b/2/1", 3, true}},
-	        {{"ranges/a/2/0", 1, false}, {"ranges/a/2/1", 2, true}, {"ranges/b/2/0", 3, true},
-	                {"ranges/b/2/1", 9, false}},
-	};
-	(void)state;
-	for (unsigned k = 0; k < 2; k++) {
-		struct old_part parts[4] = {0};
-		struct old_set sets[SYMBFILE_KINDS];
-		for (unsigned i = 0; i < 4; i++) {
-			assert_true(old_part_parse(&parts[i], str_from(all[k][i].path)));
-			parts[i].time = all[k][i].time;
-			parts[i].told = all[k][i].told;
-		}
-		assert_true(old_sets(sets, parts, 4));
-		assert_string_equal(sets[SYMBFILE_RANGES].set, "b");
-		assert_int_equal(sets[SYMBFILE_RANGES].time, 3);
-		assert_true(sets[SYMBFILE_RANGES].told);
-		free(sets[SYMBFILE_RANGES].have);
-	}
-}
-
-/* What is not as it was written belongs to no set: of version 1.0, and of today. */
+/* What is not as it was written belongs to no set. */
 static void foreign_files_belong_to_no_set(void **state)
 {
 	struct place *p = *state;
 	struct symbfile_sets sets;
 	char command[1000];
+	put_text(p, FOLDER "/ranges/set/0.1." PART, "x");
 	put_text(p, FOLDER "/ranges/set/2/0", "text");
 	snprintf(command, sizeof command,
 	        "cd %s/symbfiles/" HEX "/ranges/set/2 && touch -- .hidden 2 x 00 01 -1 1x 4294967296 && mkdir 1 && "
@@ -708,73 +658,7 @@ static void foreign_files_belong_to_no_set(void **state)
 	assert_int_equal(sets.count, 1);
 	assert_string_equal(sets.items[0].name, "set");
 	assert_int_equal(sets.items[0].have_count, 1);
-	assert_true(sets.items[0].old && !sets.items[0].told);
-	symbfile_sets_release(&sets);
-}
-
-/* Of version 1.0 a kind has one set, and both go whole; sets of today stay. */
-static void a_set_of_version_1_0_is_removed(void **state)
-{
-	struct place *p = *state;
-	struct symbfile_sets sets;
-	struct removal r = {0};
-	struct error e;
-	put_text(p, FOLDER "/returnpads/old/1/0", "text");
-	put_text(p, FOLDER "/ranges/old/1/0", "text");
-	put_text(p, FOLDER "/ranges/a/0.1." PART, "x");
-	put_manifest(p, FOLDER "/ranges/a/set.json", "\"0.1." PART "\"", 5, "");
-	assert_int_equal(symbfile_remove_set(&r, p->client, &id, str_from("old"), &e), ERR_OK);
-	assert_int_equal(r.objects, 2);
-	get_sets(p, &sets);
-	assert_int_equal(sets.count, 1);
-	assert_string_equal(sets.items[0].name, "a");
-	symbfile_sets_release(&sets);
-}
-
-/* Version 1.0 stored no counts: all parts are read. */
-static void records_of_version_1_0_are_counted(void **state)
-{
-	static const struct file_id of_three_parts = {
-	        {0x00, 0x02, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad}};
-	struct place *p = *state;
-	struct symbfile_sets sets;
-	struct error e = {0};
-	char command[400];
-	const char *srcdir = getenv("srcdir");
-	snprintf(command, sizeof command, "cp -r %s/tests/data/store-1.0/symbfiles %s", srcdir ? srcdir : ".",
-	        p->directory);
-	assert_int_equal(system(command), 0);
-	assert_int_equal(symbfile_sets_get(&sets, p->client, &of_three_parts, NULL, &e), ERR_OK);
-	assert_int_equal(sets.count, 1);
-	struct symbfile_set *s = sets.items;
-	assert_int_equal(s->have_count, 3);
-	assert_int_equal(s->quality, QUALITY_UNKNOWN);
-	assert_int_equal(symbfile_set_count(s, p->client, &of_three_parts, NULL, &e), ERR_OK);
-	assert_int_equal(s->quality, QUALITY_INLINES);
-	assert_int_equal(s->manifest.counts.functions, 3);
-	assert_int_equal(s->manifest.counts.lines, 9);
-	assert_int_equal(s->manifest.counts.inlines, 3);
-	symbfile_sets_release(&sets);
-}
-
-static void times_of_version_1_0_that_are_none(void **state)
-{
-	struct place *p = *state;
-	struct symbfile_sets sets;
-	char command[400];
-	put_text(p, FOLDER "/ranges/set/1/0", "text");
-	snprintf(command, sizeof command,
-	        "cd %s/" FOLDER "/ranges/set/1 && "
-	        "touch 0. 0.0 0.x 0.-1 0.+1 0.01 0.1x 0.1.1 .1 1.1 0.9223372036854775808 0.99999999999999999999",
-	        p->directory);
-	assert_int_equal(system(command), 0);
-	get_sets(p, &sets);
-	assert_false(sets.items[0].told);
-	assert_true(llabs(sets.items[0].time / SECOND - time(NULL)) < 600);
-	symbfile_sets_release(&sets);
-	put_text(p, FOLDER "/ranges/set/1/0.9223372036854775807", "");
-	get_sets(p, &sets);
-	assert_true(sets.items[0].told && sets.items[0].time == INT64_MAX);
+	assert_string_equal(sets.items[0].have[0].path, "ranges/set/0.1." PART);
 	symbfile_sets_release(&sets);
 }
 
@@ -1108,11 +992,6 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(abort_leaves_nothing, setup, teardown),
 	        cmocka_unit_test_setup_teardown(large_part, setup, teardown),
 	        cmocka_unit_test_setup_teardown(foreign_files_belong_to_no_set, setup, teardown),
-	        cmocka_unit_test_setup_teardown(times_of_version_1_0_that_are_none, setup, teardown),
-	        cmocka_unit_test(the_tenth_generation_is_after_the_ninth),
-	        cmocka_unit_test(a_set_is_as_old_as_its_oldest_part),
-	        cmocka_unit_test_setup_teardown(a_set_of_version_1_0_is_removed, setup, teardown),
-	        cmocka_unit_test_setup_teardown(records_of_version_1_0_are_counted, setup, teardown),
 	        cmocka_unit_test_setup_teardown(leftovers_go_when_old, setup, teardown),
 	        cmocka_unit_test_setup_teardown(directory_gone, setup, teardown),
 	        cmocka_unit_test_setup_teardown(heartbeat_of_a_store_that_cannot_be_written, setup, teardown),

@@ -101,10 +101,6 @@ def named(word, texts):
     return any(word in text and re.search(rf"(?<![\w]){re.escape(word)}(?![\w])", text) for text in texts)
 
 
-# Only sets that version 1.0 stored can lack parts; no test has such a set yet.
-OF_OLD_STORES = {"parts missing", "symbolicated_symbfile_parts_missing_total"}
-
-
 def test_each_setting_has_a_row_a_reader_and_a_test():
     rows = dict(re.findall(r"^\s+\{\"(\w+)\", TYPE_\w+, AT\((\w+)\)", read("src/base/config_table.c"), re.M))
     same(rows, settings(), ("config_table.c", "what the program prints"))
@@ -134,11 +130,11 @@ def test_each_metric_is_counted_and_tested():
     code = [text for path, text in sources("src").items() if path != "src/base/metrics.h"]
     none("metrics that no code counts", [name for name, _ in rows if not named(f"M_{name}", code)])
     tests = [re.sub(r"\nEXPECTED = \[.*?\]", "", text, flags=re.S) for text in sources("tests").values()]  # that is a list of names
-    none("metrics that no test names", {family for name, family in rows if not named(family, tests) and not named(f"M_{name}", tests)} - OF_OLD_STORES)
+    none("metrics that no test names", {family for name, family in rows if not named(family, tests) and not named(f"M_{name}", tests)})
 
 
 # What only the server can know, and only symbtool. map/read.c and what replies say serve both.
-OF_THE_SERVER = {"NO_INTEGER", "TOO_LARGE", "PARTS_MISSING"}
+OF_THE_SERVER = {"NO_INTEGER", "TOO_LARGE"}
 OF_SYMBTOOL = {"OTHER_BUILD", "NO_FUNCTION", "NO_ANSWER"}
 
 
@@ -153,7 +149,7 @@ def test_each_reason_is_given_and_tested():
     same(given("src/api") | shared, {name for name, _ in rows} - OF_SYMBTOOL, ("src/api and src/map", "base/reason.c, but for OF_SYMBTOOL"))
     same(given("src/symbtool") | shared, {name for name, _ in rows} - OF_THE_SERVER, ("src/symbtool and src/map", "base/reason.c, but for OF_THE_SERVER"))
     tests = sources("tests").values()
-    none("reasons that no test names", {word for name, word in rows if not named(word, tests) and not named(f"REASON_{name}", tests)} - OF_OLD_STORES)
+    none("reasons that no test names", {word for name, word in rows if not named(word, tests) and not named(f"REASON_{name}", tests)})
 
 
 def test_each_format_has_a_reader_and_a_test():

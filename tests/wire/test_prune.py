@@ -47,15 +47,6 @@ class Aged(Store):
             self.age(days, path)
         return set(paths)
 
-    def old(self, days, kind, name, part, parts, ident=ID):
-        """A part as version 1.0 stored it so many days ago, and what tells its time."""
-        path = f"{ident}/{kind}/{name}/{parts}/{part}"
-        paths = {path, f"{path}.{int((time.time() - days * DAY) * 1e9)}"}
-        for path in paths:
-            self.put(b"", path)
-            self.age(days, path)
-        return paths
-
     def age(self, days, path):
         at = time.time() - days * DAY
         os.utime(os.path.join(self.root, path), (at, at))
@@ -131,18 +122,6 @@ def test_a_part_that_its_set_does_not_name_goes(aged):
 
 
 @pytest.mark.in_turn
-def test_what_version_1_0_stored_counts_as_one_set(aged):
-    old = {path for part in range(3) for path in aged.old(30, "ranges", "3", part, 3)}
-    old |= {path for part in (1, 2) for path in aged.old(20, "ranges", "3~1", part, 3)}
-    pads = aged.old(20, "returnpads", "half", 0, 2)
-    assert aged.gone("--keep", "1") == set()
-    aged.set(10, "ranges", "new")
-    assert aged.gone("--keep", "2") == set()
-    assert aged.gone("--keep", "1") == old
-    assert aged.files() >= pads
-
-
-@pytest.mark.in_turn
 def test_of_an_empty_store_nothing_goes(aged):
     assert aged.gone("--keep", "1") == set()
 
@@ -161,7 +140,7 @@ def test_what_a_process_left_behind_goes_when_it_is_old(aged):
 
 @pytest.mark.in_turn
 def test_what_is_old_goes_as_a_whole(aged):
-    mine = aged.set(40, "ranges", "a") | aged.set(31, "returnpads", "a") | aged.old(50, "ranges", "b", 0, 1)
+    mine = aged.set(40, "ranges", "a") | aged.set(31, "returnpads", "a")
     aged.set(40, "ranges", "a", ident=OTHER)
     aged.set(29, "returnpads", "a", ident=OTHER)
     own, other = aged.claim(35, ID), aged.claim(35, OTHER)

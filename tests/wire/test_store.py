@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of symbols: which set answers, what a store of version 1.0 answers, what uploads cost and leave behind."""
+"""The store of symbols: which set answers, what uploads cost and leave behind."""
 
 import base64
 import itertools
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ import urllib.parse
 import pytest
 
 from s3 import BUCKET, S3, program_or_fail
-from stack import ROOT, Stack, wait_for
+from stack import Stack, wait_for
 from symbols import TOOLS  # noqa: F401
 from test_build_ids import debug_id, new_build_id
 from test_symbfile import REVALIDATE, accepted, listed, new_id, pads, ranges, refused, store_config, upload
@@ -22,7 +21,6 @@ from test_symbfile_store import SENT, Liar
 from plain_symbfile import write
 
 fresh = itertools.count()
-OLD = os.path.join(ROOT, "tests", "data", "store-1.0")
 
 
 @pytest.fixture(scope="module", params=["file", "s3"])
@@ -217,56 +215,6 @@ def test_two_who_upload_sets_without_a_name_at_once_are_not_mixed(store):
     assert [f["function"] for f in got] == ["b0", "b1"]
 
 
-# A store of version 1.0
-
-
-@pytest.fixture
-def old(store, tmp_path):
-    """The kept store, in place of what other tests have left there."""
-    place = os.path.join(store.root, "symbfiles")
-    shutil.rmtree(place, ignore_errors=True)
-    shutil.copytree(os.path.join(OLD, "symbfiles"), place)
-    for ident in [*os.listdir(place), *(i for folder in os.listdir(os.path.join(place, "build-ids")) for i in os.listdir(os.path.join(place, "build-ids", folder)))]:
-        if ident != "build-ids":
-            assert store.client.request("DELETE", f"/cache/prog/{ident}", headers={"Authorization": store.key}).status == 200
-    before = objects(store, ".")
-    yield store
-    assert set(before) <= set(objects(store, ".")), "it was rewritten"
-
-
-@pytest.mark.in_turn
-def test_a_store_of_version_1_0_answers_as_before(old):
-    assert {s.get("version") for page in catalog(old) for s in page} == {"1.0"}
-    with open(os.path.join(OLD, "answers.json"), encoding="utf-8") as f:
-        kept = json.load(f)
-    assert len(kept) > 20
-    for one in kept:
-        reply = old.client.post(one["path"], one["request"])
-        assert reply.status == 200 and reply.body.decode() == one["answer"], one
-
-
-@pytest.mark.in_turn
-def test_what_version_1_0_stored_is_ranked_by_what_is_in_it(old):
-    full, bare = "0004a0a1a2a3a4a5a6a7a8a9aaabacad", "0005a0a1a2a3a4a5a6a7a8a9aaabacad"
-    for ident in (full, bare):
-        accepted(upload(old, "ranges", ident, write(ranges("lines")[:1])))
-        [told] = [s for s in listed(old, ident)["sets"] if s["answers"]]
-        assert (told.get("version"), told["why"]) == (("1.0", "better") if ident == full else (None, "better"))
-    wait_for(lambda: named(old, bare, node=1) == "lines", "the better set to answer")
-    assert named(old, full) == "full"
-    # and so are executables of one build id: the best of the three is as old as the hills
-    accepted(upload(old, "ranges", new_id()[1], write(WITHOUT_LINES), BuildID="4a" * 10 + "17" * 10))
-    assert listed(old, "4a" * 10 + "17" * 10)["file_id"] == full
-
-
-def test_an_upload_to_version_1_0_that_was_not_complete_is_sent_as_a_whole(old):
-    ident = "0003a0a1a2a3a4a5a6a7a8a9aaabacad"
-    assert listed(old, ident)["ranges"]["have"] == []
-    for part in range(3):
-        accepted(upload(old, "ranges", ident, write(ranges(f"n{part}", 0x1000 * (part + 1))), part, 3, "half"))
-    wait_for(lambda: named(old, ident) == "n0", "the set to answer")
-
-
 # Seen and removed
 
 
@@ -344,19 +292,6 @@ def test_one_set_is_removed(store):
     name = next(s["set"] for s in listed(store, ident[0])["sets"] if s["answers"])
     assert name.startswith("~") and remove(store, f"{ident[0]}/{name.replace('~', '%7e')}").status == 200
     assert [s["set"] for s in listed(store, ident[0])["sets"]] == ["a"]
-
-
-@pytest.mark.in_turn
-def test_what_version_1_0_stored_is_removed_as_one_set(old):
-    ident = "0002a0a1a2a3a4a5a6a7a8a9aaabacad"
-    [name] = [s["set"] for s in listed(old, ident)["sets"]]
-    kept = objects(old, ".")
-    place = os.path.join(old.root, "symbfiles", ident)
-    shutil.copytree(place, place + "-kept")
-    assert remove(old, f"{ident}/{name}").status == 200
-    assert objects(old, ident) == [] and listed(old, ident)["sets"] == []
-    os.rename(place + "-kept", place)
-    assert objects(old, ".") == kept
 
 
 @pytest.mark.in_turn
