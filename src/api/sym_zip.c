@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /upload/: a ZIP of symbol files in form data, as Mozilla's Tecken takes it, with its replies. The ZIP is kept in
- * an unnamed file and read twice: all of it must be good before the first file is stored. */
+ * an unnamed file and read twice, by a thread that gives way to requests: all of it must be good before the first file
+ * is stored. What all its files unpack to has one limit, however often they are packed. */
 #include <config.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +15,11 @@
 #include "api/router.h"
 #include "api/store_permit.h"
 #include "api/upload.h"
+#include "base/background.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/json_text.h"
+#include "base/permits.h"
 #include "base/utf8.h"
 #include "keys/auth.h"
 #include "objects/bucket.h"
@@ -30,6 +35,8 @@ struct zip_upload {
 	int fd; /* of the ZIP */
 	bool has_file, in_file, in_try;
 	uint64_t size;
+	int64_t deadline;        /* clock_now() */
+	uint64_t text, text_max; /* bytes of the files so far, unpacked; in all */
 	/* of the file that is being read */
 	struct symfile_check *check;
 	struct symfile_put *put;
@@ -106,24 +113,46 @@ static enum err receive_form(struct zip_upload *u, struct error *e)
 
 /* ---- the first reading ---- */
 
+/* Whether it may go on; to be called between two pieces. */
+static enum err go_on(const struct zip_upload *u, struct error *e)
+{
+	background_give_way();
+	if (clock_now() > u->deadline)
+		return error_set(
+		        e, ERR_TOO_LARGE, "the ZIP takes longer than request_timeout: send fewer files at a time");
+	return exchange_gone(u->x) ? error_set(e, ERR_GONE, "the client went away") : ERR_OK;
+}
+
+static uint64_t text_left(const struct zip_upload *u)
+{
+	return u->text_max - u->text;
+}
+
 static enum err begin_check(void *arg, struct str name, struct str id, struct error *e)
 {
 	struct zip_upload *u = arg;
-	if (symfile_put_fits(name, id, e))
+	if (u->files == ZIP_SYMS_MAX)
+		return error_set(e, ERR_BAD_REQUEST, "the ZIP has more than %d symbol files", ZIP_SYMS_MAX);
+	if (symfile_put_fits(name, id, e) || go_on(u, e))
 		return e->code;
-	u->check = symfile_check_new(id, u->x->config->bucket_max_size);
+	u->check = symfile_check_new(id, text_left(u));
 	return u->check ? ERR_OK : no_memory(e);
 }
 
 static enum err add_check(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	return symfile_check_add(((struct zip_upload *)arg)->check, data, len, e);
+	const struct zip_upload *u = arg;
+	enum err err = symfile_check_add(u->check, data, len, e);
+	if (err == ERR_TOO_LARGE && text_left(u) < u->x->config->bucket_max_size)
+		return error_set(e, ERR_BAD_REQUEST, "the ZIP unpacks to far more than symbol files do");
+	return err ? err : go_on(u, e);
 }
 
 static enum err end_check(void *arg, struct error *e)
 {
 	struct zip_upload *u = arg;
 	enum err err = symfile_check_end(u->check, e);
+	u->text += symfile_check_facts(u->check)->text;
 	symfile_check_free(u->check);
 	u->check = NULL;
 	u->files++;
@@ -166,7 +195,9 @@ static enum err begin_put(void *arg, struct str name, struct str id, struct erro
 
 static enum err add_put(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	return symfile_put_add(((struct zip_upload *)arg)->put, data, len, e);
+	const struct zip_upload *u = arg;
+	enum err err = go_on(u, e);
+	return err ? err : symfile_put_add(u->put, data, len, e);
 }
 
 /* "xul.pdb/44E4…/xul.sym": the same text is there. */
@@ -211,6 +242,39 @@ static enum err check_token(struct zip_upload *u, struct error *e)
 	return err == ERR_UNAUTHORIZED ? (e->code = ERR_FORBIDDEN) : err;
 }
 
+struct reading_aside {
+	struct zip_upload *u;
+	enum err err;
+	struct error *e;
+};
+
+static void *read_twice(void *arg)
+{
+	struct reading_aside *r = arg;
+	background_enter(false);
+	r->err = check_zip(r->u, r->e);
+	if (!r->err)
+		r->err = store_zip(r->u, r->e);
+	background_leave();
+	return NULL;
+}
+
+/* On a thread of its own, since a worker cannot be in the background. */
+static enum err read_aside(struct zip_upload *u, struct error *e)
+{
+	const struct config *c = u->x->config;
+	struct reading_aside r = {.u = u, .e = e};
+	pthread_t thread;
+	uint64_t most = u->size * ZIP_RATIO_MAX + ZIP_SPARE;
+	u->text_max = most < c->bucket_max_size ? most : c->bucket_max_size;
+	u->deadline = clock_now() + c->request_timeout;
+	permit_give();
+	if (pthread_create(&thread, NULL, read_twice, &r) != 0)
+		return no_memory(e);
+	pthread_join(thread, NULL);
+	return r.err;
+}
+
 static enum err take_zip(struct zip_upload *u, struct error *e)
 {
 	u->fd = open_file(e);
@@ -218,9 +282,7 @@ static enum err take_zip(struct zip_upload *u, struct error *e)
 		return e->code;
 	enum err err = receive_form(u, e);
 	if (!err)
-		err = check_zip(u, e);
-	if (!err)
-		err = store_zip(u, e);
+		err = read_aside(u, e);
 	close(u->fd);
 	return err;
 }

@@ -22,9 +22,7 @@
 enum {
 	BLOCK = 256 << 10,
 	PATH_SHOWN = 150,
-	PATH_LONGEST = 600,     /* bytes */
-	RATIO_MAX = 200,        /* symbol files shrink to a twentieth at best */
-	ALWAYS_FINE = 64 << 20, /* bytes, whatever the ratio */
+	PATH_LONGEST = 600, /* bytes */
 	SEGMENTS = 3,
 };
 
@@ -238,7 +236,7 @@ static enum err read_zip(int fd, const struct zip_visitor *v, struct error *e)
 	if (!r.archive || fstat(fd, &st) != 0 || lseek(fd, 0, SEEK_SET) != 0)
 		err = no_memory(e);
 	else
-		r.unpacked_max = (uint64_t)st.st_size * RATIO_MAX + ALWAYS_FINE;
+		r.unpacked_max = (uint64_t)st.st_size * ZIP_RATIO_MAX + ZIP_SPARE;
 	if (!err && (archive_read_support_format_zip_seekable(r.archive) != ARCHIVE_OK ||
 	                    archive_read_set_options(r.archive, "hdrcharset=UTF-8") != ARCHIVE_OK))
 		err = no_memory(e);

@@ -9,7 +9,12 @@
 #include "base/error.h"
 #include "base/str.h"
 
-enum { ZIP_MEMBERS_MAX = 20000 };
+enum {
+	ZIP_MEMBERS_MAX = 20000,
+	ZIP_SYMS_MAX = 1000, /* symbol files: to store one takes up to a tenth of a second */
+	ZIP_RATIO_MAX = 200, /* symbol files shrink to a twentieth at best, */
+	ZIP_SPARE = 1 << 20, /* bytes, whatever the ratio */
+};
 
 /* What is done with the symbol files. Any result other than ERR_OK ends the reading and is returned, with the member's
  * name before its text. */

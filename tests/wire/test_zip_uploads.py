@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """POST /upload/: ZIPs of symbol files, as Tecken takes them; and ZIPs that nobody should take."""
 
+import gzip
 import io
 import os
 import shutil
+import socket
 import struct
 import subprocess
+import time
 import warnings
 import zipfile
 
@@ -89,6 +92,42 @@ def test_files_that_are_there_already_are_skipped(store):
     assert reply["skipped_keys"] == [path_of(one)[1:]] and reply["files"] == 2
     assert sorted(post(store, zip_of(both)).json()["upload"]["skipped_keys"]) == sorted(path_of(n)[1:] for n in (one, two))
     assert store.frame(two)["function"] == "main"
+
+
+def test_what_is_packed_twice_counts_unpacked(store):
+    """20 members of a few KB that are gzip of many MB each: one budget for all."""
+    members = {path_of(f"bomb{i}.so")[1:]: gzip.compress(text_of(f"bomb{i}.so", "PUBLIC 1 0 a\n") + b"\n" * (8 << 20)) for i in range(20)}
+    data = zip_of(members)
+    assert len(data) < 64 << 10
+    before = store.objects()
+    assert "the ZIP unpacks to far more than symbol files do" in post(store, data).error(400)["error"]
+    assert store.objects() == before
+
+
+@pytest.mark.slow
+def test_a_thousand_files_are_taken_and_no_more(store):
+    members = {path_of(f"many{i}.so")[1:]: text_of(f"many{i}.so") for i in range(1001)}
+    assert "more than 1000 symbol files" in post(store, zip_of(members)).error(400)["error"]
+    members.popitem()
+    began = time.monotonic()
+    assert post(store, zip_of(members)).json()["upload"]["files"] == 1000
+    assert time.monotonic() - began < 150  # fastcgi_read_timeout of nginx
+
+
+@pytest.mark.slow
+def test_a_zip_that_nobody_waits_for_ends(store):
+    members = {path_of(f"left{i}.so")[1:]: text_of(f"left{i}.so", SAMPLE + "".join(f"PUBLIC {i:x} 0 p{i}\n" for i in range(2000))) for i in range(900)}
+    body, kind = form([('name="a.zip"; filename="a.zip"', zip_of(members))])
+    head = f"POST /upload/ HTTP/1.1\r\nHost: localhost\r\nAuth-Token: {token(store)}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+
+    def stored():
+        return sum("/left" in "/" + path for path in store.objects())
+
+    with socket.create_connection(("127.0.0.1", store.stack.node.nginx.port)) as s:
+        s.sendall(head.encode() + body)
+        wait_for(stored, "the first file to be stored")
+    wait_for(lambda: any(line.get("path") == "/upload/" and line["status"] == 499 for line in store.stack.daemon.log_lines()), "the upload to end")
+    assert stored() < len(members)
 
 
 def test_curl_as_tecken_documents_it(store, tmp_path):
