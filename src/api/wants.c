@@ -2,11 +2,68 @@
 /* The modules that a request wants, and the frames to look up in them. */
 #include <config.h>
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/inquiry.h"
 #include "base/hash.h"
+#include "base/hex.h"
+
+/* ---- ids that people paste ---- */
+
+enum { GUID_TEXT = 36, GUID_DIGITS = 32, AGE_MAX = 8 };
+
+/* Copies the digits of a GUID with its dashes. */
+static bool read_guid(char *out, const char *text)
+{
+	for (size_t i = 0, n = 0; i < GUID_TEXT; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+		if (dash ? text[i] != '-' : hex_value(text[i]) < 0)
+			return false;
+		if (!dash)
+			out[n++] = (char)toupper((unsigned char)text[i]);
+	}
+	return true;
+}
+
+/* "{GUID}age", "GUID-age", "GUIDage" and a GUID alone, whose age is 0, as the id of a symbol file; other ids as they
+ * are. data is NULL if out of memory. */
+static struct str plain_id(struct arena *arena, struct str id)
+{
+	char text[GUID_DIGITS + AGE_MAX];
+	bool brace = id.len > 0 && id.data[0] == '{';
+	size_t at = GUID_TEXT + 2 * brace, len = GUID_DIGITS;
+	if (id.len < at || !read_guid(text, id.data + brace) || (brace && id.data[at - 1] != '}'))
+		return id;
+	at += at + 1 < id.len && id.data[at] == '-';
+	if (id.len - at > AGE_MAX)
+		return id;
+	for (; at < id.len; at++) {
+		if (hex_value(id.data[at]) < 0)
+			return id;
+		text[len++] = (char)toupper((unsigned char)id.data[at]);
+	}
+	if (len == GUID_DIGITS)
+		text[len++] = '0';
+	char *copy = arena_alloc(arena, len);
+	if (copy)
+		memcpy(copy, text, len);
+	return (struct str){copy, len};
+}
+
+static bool read_ids(struct arena *arena, const struct request_job *job)
+{
+	for (uint32_t i = 0; i < job->module_count; i++) {
+		struct request_module *m = &job->modules[i];
+		m->id = plain_id(arena, m->id);
+		if (!m->id.data)
+			return false;
+	}
+	return true;
+}
+
+/* ---- wants ---- */
 
 /* Wants by name and id, for one request. */
 struct want_table {
@@ -69,6 +126,9 @@ bool wants_collect(struct inquiry *s)
 	s->stacks_of = arena_calloc(arena, s->request.module_count + 1, sizeof *s->stacks_of);
 	if (!table.slots || !s->wants || !s->want_of || !s->stacks_of)
 		return false;
+	for (uint32_t j = 0; j < s->request.job_count; j++)
+		if (!read_ids(arena, &s->request.jobs[j]))
+			return false;
 	for (int make = 1; make >= 0; make--)
 		for (uint32_t j = 0; j < s->request.job_count; j++) {
 			const struct request_job *job = &s->request.jobs[j];

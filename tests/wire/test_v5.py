@@ -75,6 +75,32 @@ def test_frame(client, offset):
     assert client.frames(APP, [offset]) == [frame(0, "app", offset, **SAMPLE_FRAMES[offset])]
 
 
+def dashed(ident):
+    return "-".join((ident[:8], ident[8:12], ident[12:16], ident[16:20], ident[20:32]))
+
+
+@pytest.mark.parametrize("form", ["{{{G}}}", "{G}-", "{G}", "{{{g}}}-", "{g}-", "{g}", "{id}"])
+def test_ids_as_people_paste_them(client, form):
+    """A GUID with dashes or braces, in any case, with its age or without, as debuggers and symbol servers write them."""
+    guid, age, offset = dashed(APP[1]), APP[1][32:], next(iter(SAMPLE_FRAMES))
+    pasted = form.format(G=guid, g=guid.lower(), id=APP[1][:32].lower()) + age
+    [result] = client.v5(job([["app", pasted]], [[0, offset]]))["results"]
+    assert result["stacks"] == [[frame(0, "app", offset, **SAMPLE_FRAMES[offset])]]
+    assert result["found_modules"] == {f"app/{pasted}": True}
+
+
+@pytest.mark.parametrize("form", [dashed, lambda ident: dashed(ident).lower(), lambda ident: "{" + dashed(ident) + "}"])
+def test_a_pasted_uuid_without_age_has_age_0(stack, client, form):
+    ident = debug_id("uuid")[:32] + "0"
+    stack.symbols.add("Mac App", tiny("f"), ident)
+    assert client.frames(["Mac App", form(ident)], [0x1000])[0].get("function") == "f"
+
+
+@pytest.mark.parametrize("ident", ["{}", "{0}", "-", "{" + dashed("0" * 32), dashed("0" * 32) + "}", dashed("0" * 32) + "-", dashed("0" * 32) + "g"])
+def test_what_only_looks_like_a_guid_is_no_id(client, ident):
+    assert "function" not in client.frames(["app", ident], [0x1000])[0]
+
+
 def test_all_frames_at_once_in_any_order(client):
     offsets = list(SAMPLE_FRAMES)
     offsets = offsets[::-1] + offsets + offsets[::2]
