@@ -28,6 +28,7 @@
 #include "api/services.h"
 #include "objects/bucket.h"
 #include "objects/store.h"
+#include "objects/transfer.h"
 
 /* The settings in force. Older ones live until the end: requests and services may still read them, and SIGHUP is rare.
  */
@@ -97,8 +98,9 @@ static enum err check_sources(const struct config *c,
 /* Checks of other modules that config_check cannot do. */
 static enum err check_settings(const struct config *c, struct error *e)
 {
-	bool bad = config_check(c, e) || source_code_check(c, e) || check_sources(c, bucket_check_url, e) ||
-	           mc_check(c, e) || store_check(c->symbfile_store, "symbfile_store", false, c, e) ||
+	bool bad = config_check(c, e) || transfer_check_settings(c, e) || source_code_check(c, e) ||
+	           check_sources(c, bucket_check_url, e) || mc_check(c, e) ||
+	           store_check(c->symbfile_store, "symbfile_store", false, c, e) ||
 	           store_check(c->sym_store, "sym_store", false, c, e);
 	return bad ? e->code : ERR_OK;
 }
@@ -295,6 +297,9 @@ static int serve(struct process *p)
 static void warn_of_secrets(const struct config *c)
 {
 	char shown[CONFIG_SOURCE_SIZE], text[CONFIG_SOURCE_SIZE + 128];
+	if (c->read_by_all && c->source_headers.count)
+		log_outcome(LOG_LEVEL_WARNING, "check",
+		        "source_header may be a secret, and anyone on this machine can read the file: use chmod 0640");
 	for (unsigned i = 0; c->read_by_all && i < c->sources.count; i++) {
 		if (!c->sources.lines[i] || !config_source_is_secret(c, i))
 			continue;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum err config_init(struct config *c, struct error *e)
 {
@@ -131,6 +132,17 @@ bool config_parse_address(char host[CONFIG_HOST_SIZE], uint16_t *port, const cha
 	return inet_pton(six ? AF_INET6 : AF_INET, host, ignored) == 1;
 }
 
+const char *config_for_url(const struct config_list *list, unsigned i, const char *url)
+{
+	const char *item = list->items[i];
+	size_t len = strcspn(item, " \t");
+	const char *value = item + len + strspn(item + len, " \t");
+	if (!len || strncasecmp(item, url, len) != 0)
+		return NULL;
+	/* https://a.org is not https://a.org.example */
+	return item[len - 1] == '/' || url[len] == '/' || !url[len] ? value : NULL;
+}
+
 bool config_source_is_secret(const struct config *c, unsigned source)
 {
 	return strpbrk(c->sources.items[source], "@?");
@@ -156,8 +168,24 @@ const char *config_show_source(char out[CONFIG_SOURCE_SIZE], const struct config
 	return out;
 }
 
+/* "URL VALUE", of a source over HTTP. */
+static enum err check_for_urls(const struct config_list *list, const char *key, struct error *e)
+{
+	for (unsigned i = 0; i < list->count; i++) {
+		const char *item = list->items[i], *value = item + strcspn(item, " \t");
+		bool http = strncasecmp(item, "https://", 8) == 0 || strncasecmp(item, "http://", 7) == 0;
+		if (!http || !value[strspn(value, " \t")])
+			return error_set(e, ERR_CONFIG,
+			        "%s: not of the form URL VALUE, with the http:// or https:// URL of a source", key);
+	}
+	return ERR_OK;
+}
+
 static enum err check_lists(const struct config *c, struct error *e)
 {
+	if (check_for_urls(&c->source_ca_files, "source_ca_file", e) ||
+	        check_for_urls(&c->source_headers, "source_header", e))
+		return e->code;
 	if (!c->sources.count && !*c->sym_store)
 		return error_set(e, ERR_CONFIG, "no source is set: there are no symbols to look up");
 	char host[CONFIG_HOST_SIZE];

@@ -43,10 +43,11 @@ struct config {
 	int64_t request_timeout;     /* a request not answered by then gets 503 */
 
 	/* symbols */
-	struct config_list sources;       /* http://…/, https://…/, s3://…, file:///…, asked in this order */
-	uint64_t bucket_parallel;         /* transfers in all */
-	uint64_t bucket_parallel_request; /* transfers of one request */
-	uint64_t background_share;        /* percent of a core that loading is owed */
+	struct config_list sources; /* http://…/, https://…/, s3://…, file:///…, asked in this order */
+	struct config_list source_ca_files, source_headers; /* URL VALUE: see config_for_url */
+	uint64_t bucket_parallel;                           /* transfers in all */
+	uint64_t bucket_parallel_request;                   /* transfers of one request */
+	uint64_t background_share;                          /* percent of a core that loading is owed */
 	int64_t bucket_connect_timeout, bucket_stall_timeout, bucket_total_timeout;
 	uint64_t bucket_retries;           /* further tries of a transfer that failed for a temporary reason */
 	uint64_t bucket_max_size;          /* of one object, inflated */
@@ -104,6 +105,9 @@ struct config {
 	enum log_level log_level;
 	bool log_health_checks; /* requests for /__lbheartbeat__, /__heartbeat__ and /__metrics__ */
 };
+
+/* Item i of a list whose items are "URL VALUE": the value if it is for what is below that URL, else NULL. */
+const char *config_for_url(const struct config_list *list, unsigned i, const char *url);
 
 /* The defaults. Fails only without memory. */
 enum err config_init(struct config *c, struct error *e);

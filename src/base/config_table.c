@@ -47,6 +47,13 @@ const struct config_row config_rows[] = {
                 "Where symbol files are: http://, https://, s3:// or file:/// URLs, asked in this order "
                 "(docs/buckets.md). With debuginfod+ or elf+ in front: executables and debug files "
                 "(docs/executables.md). May be repeated."},
+        {"source_ca_file", TYPE_LIST, AT(source_ca_files), "", 0, 1, NULL, false, SYMBOLS,
+                "URL FILE: for https:// sources below this URL, and s3_endpoint, certificates of the authorities in "
+                "this "
+                "file (PEM) are trusted instead of the system's. May be repeated."},
+        {"source_header", TYPE_LIST, AT(source_headers), "", 0, 1, NULL, false, SYMBOLS,
+                "URL NAME: VALUE: a header of every request to http:// and https:// sources below this URL, which then "
+                "may not redirect. May be repeated."},
         {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
                 "Concurrent transfers."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,

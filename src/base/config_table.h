@@ -9,7 +9,7 @@
 
 enum config_type {
 	TYPE_STRING,
-	TYPE_LIST,
+	TYPE_LIST, /* of words; max = 1: of whole values */
 	TYPE_BOOL,
 	TYPE_COUNT,
 	TYPE_BYTES,
@@ -23,7 +23,7 @@ struct config_row {
 	enum config_type type;
 	size_t at, size; /* of the field in struct config */
 	const char *fallback;
-	uint64_t min, max; /* of the types that are numbers */
+	uint64_t min, max; /* of the types that are numbers, and of a list */
 	const char *words; /* separated by blanks, or NULL */
 	bool reload;       /* SIGHUP may change it */
 	const char *group, *meaning;

@@ -53,8 +53,12 @@ static enum err set_list(struct config_list *list, const struct config_row *row,
 {
 	const char *word;
 	size_t len;
-	bool any = false;
+	bool any = false, whole = row->max;
 	while (config_next_word(&value, &word, &len)) {
+		if (whole) {
+			len = strlen(word);
+			value = word + len;
+		}
 		any = true;
 		if (list->count == CONFIG_LIST_MAX)
 			return error_set(e, ERR_CONFIG, "%s: more than %d", row->key, CONFIG_LIST_MAX);

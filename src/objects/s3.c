@@ -254,7 +254,8 @@ static enum err make_pool(struct s3_place *p, const struct config *c, bool store
 	        .gzip = !stored};
 	p->total_timeout = limits.total_timeout;
 	p->retries = c->bucket_retries;
-	p->pool = transfer_pool_new(&limits, &settings);
+	if (!transfer_settings_for(&settings, c, c->s3_endpoint))
+		p->pool = transfer_pool_new(&limits, &settings);
 	return p->pool ? ERR_OK : no_memory(e);
 }
 

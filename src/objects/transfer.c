@@ -14,12 +14,14 @@
 
 #include "objects/transfer.h"
 
+#include <errno.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <curl/curl.h>
 
@@ -85,10 +87,62 @@ static bool share_init(struct transfer_pool *s)
 	       !curl_share_setopt(s->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
 }
 
+/* They may have secrets. */
+static void free_lines(char *lines)
+{
+	if (lines)
+		explicit_bzero(lines, strlen(lines));
+	free(lines);
+}
+
+enum err transfer_settings_for(struct transfer_settings *s, const struct config *c, const char *url)
+{
+	const char *value;
+	for (unsigned i = 0; i < c->source_ca_files.count; i++)
+		if ((value = config_for_url(&c->source_ca_files, i, url)))
+			s->ca_file = value;
+	for (unsigned i = 0; i < c->source_headers.count && !s->sign; i++) {
+		if (!(value = config_for_url(&c->source_headers, i, url)))
+			continue;
+		char *more = text_printf("%s%s\n", s->headers ? s->headers : "", value);
+		free_lines(s->headers);
+		s->headers = more;
+		if (!more)
+			return ERR_NO_MEMORY;
+		s->follow = false;
+	}
+	return ERR_OK;
+}
+
+enum err transfer_check_settings(const struct config *c, struct error *e)
+{
+	static const char token[] = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+	for (unsigned i = 0; i < c->source_ca_files.count; i++) {
+		const char *item = c->source_ca_files.items[i], *file = item + strcspn(item, " \t");
+		file += strspn(file, " \t");
+		if (access(file, R_OK) < 0)
+			return error_set(e, ERR_CONFIG, "source_ca_file: %.150s: %s", file, strerror(errno));
+	}
+	size_t all = 0;
+	for (unsigned i = 0; i < c->source_headers.count; i++) {
+		const char *item = c->source_headers.items[i], *header = item + strcspn(item, " \t");
+		header += strspn(header, " \t");
+		size_t name = strspn(header, token);
+		all += strlen(header) + 1;
+		if (!name || strncmp(header + name, ": ", 2) != 0 || !header[name + 2])
+			return error_set(
+			        e, ERR_CONFIG, "source_header: what follows the URL is not of the form NAME: VALUE");
+	}
+	return all > LINES_MAX / 2
+	               ? error_set(e, ERR_CONFIG, "source_header: longer than %d bytes in all", LINES_MAX / 2)
+	               : ERR_OK;
+}
+
 void transfer_pool_free(struct transfer_pool *p)
 {
 	if (!p)
 		return;
+	free_lines(p->settings.headers);
 	if (p->share)
 		curl_share_cleanup(p->share);
 	for (unsigned i = 0; i < CURL_LOCK_DATA_LAST; i++)
@@ -99,11 +153,12 @@ void transfer_pool_free(struct transfer_pool *p)
 
 struct transfer_pool *transfer_pool_new(const struct bucket_limits *limits, const struct transfer_settings *settings)
 {
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		return NULL;
-	struct transfer_pool *p = calloc(1, sizeof *p);
-	if (!p) {
+	struct transfer_pool *p = NULL;
+	bool begun = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+	if (begun && !(p = calloc(1, sizeof *p)))
 		curl_global_cleanup();
+	if (!p) {
+		free_lines(settings->headers);
 		return NULL;
 	}
 	p->limits = *limits;
@@ -367,6 +422,13 @@ static bool is_set(const char *text)
 	return text && *text;
 }
 
+/* Instead of the system's authorities, not beside them. */
+static bool set_authorities(CURL *h, const struct transfer_settings *s)
+{
+	return !s->ca_file ||
+	       (!curl_easy_setopt(h, CURLOPT_CAINFO, s->ca_file) && !curl_easy_setopt(h, CURLOPT_CAPATH, NULL));
+}
+
 /* curl sends these only to the first host. */
 static bool set_credentials(CURL *h, const struct transfer_settings *s)
 {
@@ -398,7 +460,7 @@ struct transfer *transfer_new(struct transfer_pool *p)
 	t->pool = p;
 	t->easy = curl_easy_init();
 	if (t->easy && set_limits(t->easy, &p->limits) && set_policy(t->easy, p) && set_callbacks(t->easy, t) &&
-	        set_credentials(t->easy, &p->settings))
+	        set_credentials(t->easy, &p->settings) && set_authorities(t->easy, &p->settings))
 		return t;
 	transfer_free(t);
 	return NULL;
@@ -436,7 +498,8 @@ static enum err make_headers(
 	if (q->copy_source)
 		buffer_printf(&lines, "x-amz-copy-source: %s\n", q->copy_source);
 	bool ok = !s->sign || s->sign(s->owner, q, &lines, e);
-	ok = ok && buffer_printf(&lines, "%s", q->lines ? q->lines : "") && add_lines(list, (char *)lines.data);
+	ok = ok && buffer_printf(&lines, "%s%s", s->headers ? s->headers : "", q->lines ? q->lines : "") &&
+	     add_lines(list, (char *)lines.data);
 	if (lines.data)
 		explicit_bzero(lines.data, lines.len);
 	buffer_release(&lines);

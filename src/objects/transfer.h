@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/config.h"
 #include "base/error.h"
 #include "objects/object.h"
 
@@ -26,9 +27,18 @@ struct transfer_settings {
 	 * refused for the time of its signature, and is sent once more. NULL: nobody is told. */
 	bool (*dated)(void *owner, const struct transfer_reply *reply, int64_t sent, int64_t now);
 	void *owner;
-	bool follow; /* follow redirects; never when requests are signed */
-	bool gzip;   /* accept gzip, and pass it on as it comes */
+	bool follow;         /* follow redirects; never when requests are signed */
+	bool gzip;           /* accept gzip, and pass it on as it comes */
+	const char *ca_file; /* of the authorities to be trusted; NULL: the system's */
+	char *headers;       /* of every request, "Name: value\n" each; owned by the pool; NULL: none */
 };
+
+/* Sets ca_file and, unless requests are signed, headers to what the settings say about a server; with headers redirects
+ * are not followed, which might lead to another's. ERR_NO_MEMORY. */
+enum err transfer_settings_for(struct transfer_settings *s, const struct config *c, const char *url);
+
+/* Whether those settings can be used. */
+enum err transfer_check_settings(const struct config *c, struct error *e);
 
 /* What all threads share for one server: limits, settings, DNS cache and TLS sessions. NULL if out of memory. */
 struct transfer_pool;

@@ -2,8 +2,10 @@
 """Buckets that misbehave in every way: what is answered, and for how long it is remembered."""
 
 import gzip
+import http.server
 import json
 import os
+import ssl
 import subprocess
 import threading
 import time
@@ -12,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from client import job
-from stack import Stack, free_port, wait_for
+from local_nginx import write_certificate
+from stack import DAEMON, Stack, free_port, wait_for
 from symbols import SAMPLE, SAMPLE_FRAMES, Symbols, debug_id, module_line, tiny
 
 QUICK = {
@@ -922,3 +925,87 @@ def test_buckets_heal_under_load(one):
     assert not wrong, wrong[:3]
     for module in sum(batches, []):
         is_found(ask(one, module), module)
+
+
+# What a source of one's own needs: its authority, and headers
+
+
+class Private(http.server.ThreadingHTTPServer):
+    """A server with a certificate of its own authority, that wants a header. Below /moved it leads to another one."""
+
+    daemon_threads = True
+
+    def __init__(self, folder, elsewhere=None):
+        super().__init__(("127.0.0.1", 0), PrivateHandler)
+        write_certificate(folder)
+        self.authority = os.path.join(folder, "cert.pem")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.authority, os.path.join(folder, "key.pem"))
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.elsewhere, self.asked = elsewhere, []
+        self.url = f"https://localhost:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *_):
+        self.shutdown()
+        self.server_close()
+
+
+class PrivateHandler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.server.asked.append((self.path, self.headers.get("X-Token")))
+        name, ident = self.path.split("/")[-3:-1]
+        body = (module_line(name, ident, "Linux") + SAMPLE.encode()) if name.endswith(".so") else b""
+        moved = self.server.elsewhere and self.path.startswith("/moved/")
+        self.send_response(302 if moved else 200)
+        if moved:
+            self.send_header("Location", self.server.elsewhere + self.path.removeprefix("/moved"))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def private(tmp_path):
+    with Private(str(tmp_path)) as server:
+        yield server
+
+
+def test_a_source_with_an_authority_of_its_own(private):
+    """It was the system's store, or none."""
+    module = ["own.so", debug_id("own.so")]
+    with Stack(bucket=False, config={**QUICK, "source": private.url}) as s:
+        assert s.client.post("/symbolicate/v5", job([module], [[0, 0x1000]])).status == 503 and not private.asked
+    settings = {"source": private.url, "source_ca_file": f"{private.url} {private.authority}", "source_header": [f"{private.url}/ X-Token: a b", "https://localhost.example/ X-Token: other"]}
+    with Stack(bucket=False, config={**QUICK, **settings}) as s:
+        assert s.client.frames(module, [0x1000])[0]["function"] == "main"
+    assert private.asked == [(f"/own.so/{module[1]}/own.so.sym", "a b")]
+
+
+def test_a_header_goes_to_no_other_server(private, tmp_path):
+    module = ["led.so", debug_id("led.so")]
+    (tmp_path / "other").mkdir()
+    with Private(str(tmp_path / "other"), private.url) as leads:
+        authorities = tmp_path / "both.pem"
+        authorities.write_bytes(open(private.authority, "rb").read() + open(leads.authority, "rb").read())
+        settings = {**QUICK, "source": leads.url + "/moved", "source_ca_file": f"{leads.url} {authorities}", "bucket_allow_local_redirects": "yes"}
+        with Stack(bucket=False, config=settings) as s:
+            assert s.client.frames(module, [0x1000])[0]["function"] == "main"
+        assert len(private.asked) == 1
+        with Stack(bucket=False, config={**settings, "source_header": f"{leads.url}/moved X-Token: secret"}) as s:
+            assert "function" not in (s.client.post("/symbolicate/v5", job([module], [[0, 0x1000]])).text)
+            assert "secret" not in open(s.daemon.log, encoding="utf-8").read()
+        assert len(private.asked) == 1 and leads.asked[-1][1] == "secret"
+
+
+@pytest.mark.parametrize("key, value, why", [
+    ("source_ca_file", "https://a.org/", "URL VALUE"), ("source_ca_file", "/ca.pem", "URL VALUE"), ("source_ca_file", "https://a.org/ /nowhere/ca.pem", "/nowhere/ca.pem: No such file"),
+    ("source_header", "https://a.org/ X-Token", "NAME: VALUE"), ("source_header", "https://a.org/ X Token: 1", "NAME: VALUE"), ("source_header", "https://a.org/ : 1", "NAME: VALUE"),
+])  # fmt: skip
+def test_what_a_source_needs_is_checked(tmp_path, key, value, why):
+    (tmp_path / "conf").write_text(f"source = https://a.org/\n{key} = {value}\nlisten = {tmp_path}/socket\n")
+    done = subprocess.run([*DAEMON, "--config", tmp_path / "conf", "--check-config"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and key in done.stderr and why in done.stderr

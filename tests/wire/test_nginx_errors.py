@@ -502,6 +502,21 @@ def test_our_paths_win_over_the_sites_regular_expressions(site):
     assert site.client.request("DELETE", "/cache/a/1.bin").json()["params"]["REQUEST_METHOD"] == "DELETE"
 
 
+def test_the_request_id_of_a_trusted_web_tier_is_taken_over(own):
+    """In what the responder gets, and in nginx's own errors; from nobody else, and nothing strange."""
+    ident = "0190b6c2-6a4e-7cc3-98c4-dc0c0c07398f"
+
+    def told(front, given):
+        return front.client.get("/symbolicate/v5", X_Request_Id=given).json()["params"]["REQUEST_ID"]
+
+    assert told(own, ident) == ident
+    assert own.client.get("/none", X_Request_Id=ident).headers["X-Request-Id"] == ident
+    for strange in ("short", "x" * 64, "a b c d e f g", 'quote"quote', ""):
+        assert re.fullmatch("[0-9a-f]{32}", told(own, strange))
+    with Front("untrusting", changes=[NOBODY_ALLOWED]) as front:
+        assert re.fullmatch("[0-9a-f]{32}", told(front, ident))
+
+
 def test_regular_expressions_of_the_site_take_nothing():
     """Though they stand before ours; docs/nginx.md names the one exception."""
     first = ("symbolicated-server.conf", r"\A", 'location ~ . { return 200 "the site\'s own"; }\n')
