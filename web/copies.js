@@ -8,7 +8,7 @@ export function copyOf(as, reply, rows, report) {
 		return JSON.stringify(reply, (key, value) => key === "edits" ? undefined : value, 2);
 	if (as === "report" && report)
 		return report.text();
-	const text = rows.map((row, i) => row.kind === "stack" && i ? `\n${rowText(row)}\n` : `${rowText(row)}\n`).join("");
+	const text = rows.filter(row => row.kind !== "fold" || !row.open).map((row, i) => row.kind === "stack" && i ? `\n${rowText(row)}\n` : `${rowText(row)}\n`).join("");
 	return as === "markdown" ? fenced(text) : text;
 }
 

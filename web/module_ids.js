@@ -37,6 +37,12 @@ export function readModules(text) {
 	return { modules };
 }
 
+// The field with this id for the module, in place of another one.
+export function withId(text, name, id) {
+	const others = text.split("\n").filter(line => line.trim() && /^\s*(.*?)\s*=/.exec(line)?.[1] !== name);
+	return [...others, `${name} = ${id}`].join("\n");
+}
+
 // The field with a line for each of these names that has none.
 export function withNames(text, names) {
 	const known = new Set(text.split("\n").map(line => /^\s*(.*?)\s*=/.exec(line)?.[1]));

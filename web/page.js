@@ -3,11 +3,11 @@
 import { copy } from "./clipboard.js";
 import { List } from "./list.js";
 import { fragmentOf, inputOf } from "./link.js";
-import { withNames } from "./module_ids.js";
+import { withId, withNames } from "./module_ids.js";
 import { showModules } from "./module_table.js";
-import { part } from "./part.js";
+import { element, part } from "./part.js";
 import { Recent } from "./recent.js";
-import { reportRow, stackRow } from "./row_elements.js";
+import { names, reportRow, rowLine, stackRow } from "./row_elements.js";
 import { samples } from "./samples.js";
 import { say, showError, showGuess, summaryOf, waiting } from "./saying.js";
 import * as session from "./session.js";
@@ -25,6 +25,7 @@ const lists = {
 	report: new List(part("report"), (first, last) => worker.postMessage({ what: "rows", number: answered, revision, view: "report", first, last }), reportRow),
 };
 const recent = new Recent(one => take(one.input, "The text", one.modules));
+const FULL = "symbolicated-full-names";
 
 let number = 0; // of the last request: replies to older ones are dropped
 let answered = 0; // of the request whose answer is shown
@@ -34,6 +35,7 @@ const copied = {}; // what takes the text that is to be copied, by kind
 let keeping = false; // the answer is shown, but not kept yet
 let longAwaited = false; // a long input is still to come from the worker
 let hits = null; // of a search, by view
+let idsUsed = ""; // those of the text that is shown: they are of its modules, and of no other text's
 let replied = null; // when it came, until its first rows are shown
 
 function hideResult() {
@@ -52,6 +54,7 @@ function send() {
 	say("Waiting for the server…");
 	waiting(true);
 	save();
+	idsUsed = modules.value;
 	replied = null;
 	worker.postMessage({ what: "send", number, input: source.text, modules: modules.value, long: source.isLong });
 }
@@ -61,7 +64,8 @@ function fresh() {
 	send();
 }
 
-function take(text, name, ids = modules.value) {
+// ids: what was typed for this text; those of the text before are gone with it.
+function take(text, name, ids = modules.value === idsUsed ? "" : modules.value) {
 	source.set(text, name);
 	modules.value = ids;
 	fresh();
@@ -80,7 +84,7 @@ function failed({ status, retry, error, field, from, to }) {
 	longAwaited = false;
 	hideResult();
 	if ((status === 429 || status === 503) && ++tries < TRIES) {
-		countDown(status === 429 ? "Too many requests" : "The symbols are not there yet", retry);
+		countDown(status === 429 ? "Too many requests" : error, retry);
 		return;
 	}
 	waiting(false);
@@ -162,10 +166,9 @@ worker.addEventListener("message", ({ data }) => {
 		break;
 	case "kept":
 		session.keepAnswer(data.packed);
-		if (data.answered) {
-			keeping = false;
-			save();
-		}
+		if (data.answered)
+			keeping = false; // else it is asked for again when the page is loaded again
+		save();
 		break;
 	case "restored":
 		restored(data);
@@ -204,6 +207,42 @@ function view(which) {
 		lists[name].look();
 	}
 	showHits();
+}
+
+function fullNames(full) {
+	names.full = full;
+	part("full").setAttribute("aria-pressed", full);
+	keepLocally(FULL, full ? "1" : null);
+	lists.frames.reset(lists.frames.total, true);
+}
+
+function keepLocally(key, value) {
+	try {
+		if (value === null)
+			localStorage.removeItem(key);
+		else
+			localStorage.setItem(key, value);
+	} catch {
+		// full, or not allowed: it is as before when the page is loaded again
+	}
+}
+
+function keptLocally(key) {
+	try {
+		return localStorage.getItem(key);
+	} catch {
+		return null;
+	}
+}
+
+// What is selected of rows, as lines of text with whole names.
+function copyRows(event) {
+	const selection = getSelection();
+	const rows = [...part("frames").querySelectorAll(".row")].filter(row => selection.containsNode(row, true));
+	if (selection.isCollapsed || rows.length < 2)
+		return;
+	event.preventDefault();
+	event.clipboardData.setData("text/plain", rows.map(row => `${rowLine(row)}\n`).join(""));
 }
 
 function showHits() {
@@ -268,6 +307,17 @@ async function begin() {
 	}
 }
 
+// The version, and where its source and documents are; nothing if the server does not tell.
+async function showVersion() {
+	try {
+		const { source: url, version } = await (await fetch("../__version__")).json();
+		const link = /^https:/.test(url) ? element("a", "", "Source and documents", { href: url, rel: "noopener noreferrer" }) : "";
+		part("version").replaceChildren(`symbolicated ${version} `, link);
+	} catch {
+		// it is not needed
+	}
+}
+
 // ---- events ----
 
 part("form").addEventListener("submit", event => {
@@ -319,6 +369,14 @@ part("frames").addEventListener("click", event => {
 	if (key)
 		worker.postMessage({ what: "unfold", number: answered, key });
 });
+part("about").addEventListener("toggle", showVersion, { once: true });
+part("full").addEventListener("click", () => fullNames(!names.full));
+for (const [event, key] of [["focusin", "whole"], ["focusout", "short"]])
+	part("frames").addEventListener(event, ({ target }) => {
+		if (target.dataset.whole && !names.full)
+			target.textContent = target.dataset[key];
+	});
+addEventListener("copy", copyRows);
 for (const as of ["report", "frames", "markdown", "json"])
 	part(`copy-${as}`).addEventListener("click", async event => {
 		const text = await new Promise(resolve => {
@@ -342,11 +400,19 @@ addEventListener("keydown", findInLongList);
 addEventListener("hashchange", begin);
 takeTexts(take, words => {
 	stop("");
-	hideResult();
-	showError(words);
+	showError(words, "");
 }, () => {
 	stop("");
 	const mine = number;
 	return () => mine === number;
+}, (name, id) => {
+	modules.value = withId(modules.value, name, id);
+	part("ids").open = true;
+	showError("");
+	if (source.text.trim())
+		fresh();
+	else
+		say(`The build id of ${visible(name, 100)} is among the ids`);
 });
+fullNames(keptLocally(FULL) === "1");
 begin();

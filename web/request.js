@@ -12,6 +12,8 @@ export function requestOf(input, modules) {
 		return { error: "There is nothing to look up yet. Paste a report, or open a file.", field: "input", from: 0, to: 0 };
 	if (/^\s*\{\s*"(jobs|memoryMap|stacks|version)"/.test(input))
 		return { kind: "v5", url: "v5", body: input, headers: { "Content-Type": "application/json", Debug: "true" } };
+	if (/^\s*\{\s*"meta"\s*:\s*\{/.test(input) && input.includes('"threads"'))
+		return { error: "This is a profile of the Firefox Profiler. Load it at profiler.firefox.com, with this server as ?symbolServer=.", field: "input", from: 0, to: 0 };
 	const given = readModules(modules);
 	if (given.error)
 		return { ...given, error: visible(given.error, 200), field: "modules" };

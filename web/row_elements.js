@@ -2,16 +2,7 @@
 // Rows of stacks and of the report as elements.
 import { element } from "./part.js";
 
-const BREAKABLE = 1000; // longer texts break anywhere
-
-// Lines break behind these rather than inside a word.
-function breakable(one, text) {
-	if (text.length > BREAKABLE)
-		one.append(text);
-	else
-		one.append(...text.split(/(?<=\/|::|[(<,])/).flatMap((piece, i) => i ? [element("wbr"), piece] : [piece]));
-	return one;
-}
+export const names = { full: false }; // whether rows show whole names
 
 // A path of which the folders are cut before the file and the line are.
 function path(one, text) {
@@ -32,7 +23,7 @@ function placeOf(row) {
 		return place;
 	}
 	const title = row.file ? { title: row.file } : {};
-	return row.means ? breakable(element("span", "place", "", title), row.place ?? "") : path(element("span", "place path", "", title), row.place ?? "");
+	return row.means ? element("span", "place", row.place, { title: row.place }) : path(element("span", "place path", "", title), row.place ?? "");
 }
 
 function titleRow(row) {
@@ -45,7 +36,7 @@ function titleRow(row) {
 
 function foldRow(row) {
 	const one = element("div", "row fold");
-	one.append(element("button", "plain", row.name, { type: "button", "data-fold": row.key, "aria-expanded": "false" }));
+	one.append(element("button", "plain", row.name, { type: "button", "data-fold": row.key, "aria-expanded": row.open }));
 	return one;
 }
 
@@ -57,9 +48,10 @@ export function stackRow(row) {
 		return foldRow(row);
 	const alone = row.kind === "given" && !row.place && !row.where;
 	const one = element("div", `row ${row.kind}${row.system ? " system" : ""}${alone ? " alone" : ""}`);
-	const name = breakable(element("span", "name"), row.name ?? "");
-	if (row.args)
-		name.append(" ", breakable(element("span", "args"), row.args));
+	const name = element("span", "name", names.full ? row.whole : row.name, { title: row.whole });
+	if (row.whole !== row.name)
+		Object.assign(name, { tabIndex: 0 }).dataset.short = row.name; // with the focus it is whole
+	name.dataset.whole = row.whole;
 	if (row.kind === "inline")
 		name.append(" ", element("span", "tag", "inlined"));
 	one.append(element("span", "number", row.number), " ", name, " ", placeOf(row), " ", element("span", "where", row.where));
@@ -71,4 +63,11 @@ export function reportRow(row) {
 	for (const [text, isName] of row.pieces)
 		one.append(isName ? element("b", "", text) : text);
 	return one;
+}
+
+// A row of stacks as a line of text, with the whole name.
+export function rowLine(row) {
+	const name = row.querySelector(".name");
+	const cells = [...row.children].map(cell => cell === name ? [name.dataset.whole, cell.querySelector(".tag")?.textContent].filter(Boolean).join(" ") : cell.textContent.trim());
+	return cells.filter(Boolean).join("  ");
 }

@@ -10,6 +10,7 @@ const input = part("input"), modules = part("modules");
 export function showError(text, field = "input", from, to) {
 	part("error").textContent = text;
 	part("error").hidden = !text;
+	part("error").classList.toggle("sentence", Boolean(field)); // else it begins with the name of a file
 	for (const one of [input, modules])
 		one.setAttribute("aria-invalid", Boolean(text) && one.id === field);
 	if (!text || from === undefined)

@@ -2,7 +2,6 @@
 // What this tab shows, kept for when it is loaded again or comes back. The browser forgets it with the tab.
 
 const STATE = "symbolicated", ANSWER = "symbolicated-answer";
-const MAX = 3 << 20; // characters of a packed answer; browsers keep about five million
 
 function store(key, text) {
 	try {
@@ -22,7 +21,7 @@ export function keepState(state) {
 
 // packed: by the worker, of {input, modules, body}; null: there is no answer.
 export function keepAnswer(packed) {
-	store(ANSWER, packed?.length <= MAX ? packed : null);
+	store(ANSWER, packed ?? null);
 }
 
 export function forget() {

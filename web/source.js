@@ -7,6 +7,19 @@ const LONG = 200_000, SHOWN = 20_000; // characters
 const field = part("input");
 let long = null; // the whole text, while the field has its beginning
 
+// As if it were typed, so that Ctrl+Z brings back what was there.
+function replace(text) {
+	if (field.value === text)
+		return;
+	const focused = document.activeElement;
+	field.focus({ preventScroll: true });
+	field.select();
+	if (!document.execCommand(text ? "insertText" : "delete", false, text) || field.value !== text)
+		field.value = text;
+	if (focused !== field)
+		focused?.focus({ preventScroll: true });
+}
+
 export const source = {
 	get text() {
 		return long ?? field.value;
@@ -18,7 +31,8 @@ export const source = {
 
 	set(text, name = "The text") {
 		long = text.length > LONG ? text : null;
-		field.value = long ? text.slice(0, SHOWN) : text;
+		field.readOnly = false;
+		replace(long ? text.slice(0, SHOWN) : text);
 		field.readOnly = Boolean(long);
 		part("attached").hidden = !long;
 		part("attached").textContent = long ? `${name} is long (${text.length.toLocaleString("en")} characters): only its beginning is shown; all of it is looked up.` : "";

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways in which a text comes to the page other than by typing: pasted, dropped anywhere, or from a file.
+import { buildIdOf } from "./build_id.js";
 import { part } from "./part.js";
 import { textOfFile } from "./text_of_file.js";
 import { visible } from "./visible.js";
 
 // take(text, name) is called with a text; refuse(words) when a file is none. begin() is called before a file is read: what it returns says
 // whether it is still wanted, and nothing else was asked meanwhile.
-export function takeTexts(take, refuse, begin) {
+// giveId(name, id) is called for a program.
+export function takeTexts(take, refuse, begin, giveId) {
+	let seen = null; // the text in the field as it was taken last: another paste replaces it
+	const given = take;
+	take = (text, name) => {
+		given(text, name);
+		seen = part("input").value;
+	};
 	const takeFile = async file => {
 		const name = visible(file.name, 100), wanted = begin();
 		try {
-			const text = await textOfFile(file);
-			if (wanted())
+			const id = await buildIdOf(file), text = id ? "" : await textOfFile(file);
+			if (wanted() && id)
+				giveId(file.name, id);
+			else if (wanted())
 				take(text, name);
 		} catch (problem) {
 			if (wanted())
@@ -26,7 +36,7 @@ export function takeTexts(take, refuse, begin) {
 			takeFile(file);
 	});
 	takeDrops(take, takeFile);
-	takePastes(take, takeFile);
+	takePastes(take, takeFile, () => part("input").value === seen);
 }
 
 function takeDrops(take, takeFile) {
@@ -58,8 +68,8 @@ function takeDrops(take, takeFile) {
 	});
 }
 
-// A paste is looked up at once. In the middle of a text, it becomes a part of it.
-function takePastes(take, takeFile) {
+// A paste is looked up at once. It replaces a text that was, and in the middle of one that is still typed it becomes a part of it.
+function takePastes(take, takeFile, isSeen) {
 	addEventListener("paste", event => {
 		const at = event.target, field = part("input");
 		if (at !== field && at.closest?.("textarea, input"))
@@ -71,7 +81,7 @@ function takePastes(take, takeFile) {
 		event.preventDefault();
 		if (file)
 			takeFile(file);
-		else if (at === field && !field.readOnly && field.selectionEnd - field.selectionStart < field.value.length)
+		else if (at === field && !field.readOnly && !isSeen() && field.selectionEnd - field.selectionStart < field.value.length)
 			take(field.value.slice(0, field.selectionStart) + text + field.value.slice(field.selectionEnd));
 		else
 			take(text);

@@ -5,8 +5,11 @@ const MAX = 32 << 20; // bytes, unpacked; nginx takes no more
 
 const KINDS = [
 	["MDMP", "a minidump. minidump-stackwalk prints its stacks as text"],
-	["\x7fELF", "a program or a core. gdb prints the stacks of a core as text"],
-	["MZ", "a Windows program"],
+	["\x7fELF", "a core. gdb prints its stacks as text"],
+	["MZ", "a Windows program. symbtool file-id FILE prints its id"],
+	["Microsoft C/C++ MSF 7.00", "a PDB file. symbtool file-id FILE prints its id"],
+	["\xcf\xfa\xed\xfe", "a program of macOS. dwarfdump --uuid FILE prints its id"],
+	["\xca\xfe\xba\xbe", "a program of macOS. dwarfdump --uuid FILE prints its ids"],
 	["PK\x03\x04", "a zip archive. Unpack it first"],
 	["PERFILE2", "a recording of perf. perf script prints it as text"],
 	["\x28\xb5\x2f\xfd", "compressed with zstd. Unpack it first"],

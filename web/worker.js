@@ -4,6 +4,7 @@ import { Annotated } from "./annotated.js";
 import { copyOf } from "./copies.js";
 import { errorPlace } from "./error_place.js";
 import { modulesOf, toldOf } from "./modules.js";
+import { shortName } from "./names.js";
 import { pack, unpack } from "./pack.js";
 import { requestOf } from "./request.js";
 import { Rows } from "./rows.js";
@@ -11,7 +12,10 @@ import { siteRules } from "./source_link.js";
 import { hasName, stacksOfJobs, stacksOfText } from "./stacks.js";
 import { count, visible } from "./visible.js";
 
+const NAME_MAX = 8000; // characters of a name that are looked at to make it shorter
 const KEPT_MAX = 64 << 20; // characters of an input and its reply that are packed, for when the page is loaded again
+
+const PACKED_MAX = 3 << 20; // characters that are kept; browsers keep about five million
 
 let shown = null; // {number, revision, reply, rows, report}; what is asked about an older revision has been asked again, or will be
 let former = null; // what was shown before, until the page asks for rows of what is: a cancel may have come too late
@@ -65,7 +69,13 @@ async function send({ number, input, modules, long }) {
 // One after the other, so that the last one stays.
 function keep(number, input, modules, body) {
 	const size = input.length + (body?.length ?? 0);
-	const one = async () => postMessage({ what: "kept", number, answered: body !== null, packed: size <= KEPT_MAX ? await pack({ input, modules, body }) : null });
+	const one = async () => {
+		let packed = size <= KEPT_MAX ? await pack({ input, modules, body }) : null;
+		const whole = packed !== null && packed.length <= PACKED_MAX;
+		if (!whole && body !== null && input.length <= KEPT_MAX)
+			packed = await pack({ input, modules, body: null }); // the answer can be had again
+		postMessage({ what: "kept", number, answered: whole && body !== null, packed: packed?.length <= PACKED_MAX ? packed : null });
+	};
 	return keeping = keeping.then(one, one);
 }
 
@@ -138,8 +148,9 @@ function shownLine(text) {
 }
 
 function shownRow(row) {
-	const out = { ...row, name: visible(row.name, 1000) };
-	for (const key of ["args", "place", "where", "lead", "file"])
+	const isName = !["stack", "fold", "none"].includes(row.kind);
+	const out = { ...row, name: visible(isName ? shortName(row.name.slice(0, NAME_MAX)) : row.name, 1000), whole: visible(row.name, 1000) };
+	for (const key of ["place", "where", "lead", "file"])
 		if (row[key])
 			out[key] = visible(row[key], 500);
 	return out;
@@ -155,7 +166,7 @@ function set({ number, ...wanted }) {
 
 function unfold({ number, key }) {
 	const one = seen(number);
-	one?.rows.unfold(key);
+	one?.rows.toggle(key);
 	changed(one, true);
 }
 

@@ -73,7 +73,10 @@ static bool read_clickhouse(struct text_reader *r, struct rest line)
 		return false;
 	bool caller = r->clickhouse_line && r->line - r->clickhouse_line <= CLICKHOUSE_LINES;
 	r->clickhouse_line = r->line;
-	const char *name = dot + strlen(". ");
+	const char *name = dot + strlen(". "), *number = dot;
+	while (number > line.at && is_digit((unsigned char)number[-1]))
+		number--;
+	r->stacks.line.at = number; /* behind the logger's time, thread, level and name */
 	line.at = at + strlen("@ ");
 	if (!str_equal(between(name, at), str_from("? ")) || !take_0x(&line, &f.offset))
 		return false;

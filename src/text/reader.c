@@ -565,7 +565,7 @@ static void read_named(struct text_reader *r, struct rest line, unsigned signs)
 	bool may_be = signs & (SIGN_HEX | SIGN_QUOTE | SIGN_PAREN | SIGN_PLUS | SIGN_BRACE) || below;
 	if (r->named_frames)
 		return; /* a format has found it */
-	if (may_be && text_read_named(line, below, &named))
+	if (may_be && text_read_named(r->stacks.line, below, &named))
 		text_found_named(r, &named);
 	else
 		text_stacks_pass(r, line);

@@ -98,11 +98,12 @@ class Page:
         self.origin = f"http://127.0.0.1:{port}"
         self.look("wide")
 
-    def open(self, path="/symbolicate/"):
+    def open(self, path="/symbolicate/", full=True):
+        """full: names are shown whole, as the tests compare them."""
         # A new document, also where only the fragment differs, and nothing of an earlier one. From the same site, so that the browser
         # needs no new process.
         self.driver.get(self.origin + "/symbolicate/page/icon.svg")
-        self.run("sessionStorage.clear(); localStorage.clear()")
+        self.run("sessionStorage.clear(); localStorage.clear(); if (arguments[0]) localStorage.setItem('symbolicated-full-names', '1')", full)
         self.driver.get(self.origin + path)
         self.wait_ready()
         return self
@@ -137,6 +138,10 @@ class Page:
                 self.click("clear")
             self.put(text)
         return self.click("send")
+
+    def send_keep(self, text):
+        """Beside the ids that are typed."""
+        return self.put(text).click("send")
 
     def ask(self, *frames):
         """Frames of one stack of APP."""

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import subprocess
 import time
 
 import pytest
@@ -470,15 +471,15 @@ def test_utf_16_as_windows_writes_it(page):
 
 
 @pytest.mark.parametrize("data, words", [
-    (b"MDMP\x93\xa7", "is a minidump"), (b"\x7fELF\x02\x01\x01", "is a program or a core"), (b"text\0with zeros", "is binary"),
-    (gzip.compress(REPORT.encode())[:30], "is broken gzip"), (gzip.compress(b"\x7fELF\x02"), "is a program or a core"),
+    (b"MDMP\x93\xa7", "is a minidump"), (b"\x7fELF\x02\x01\x01", "is a core"), (b"MZ\x90\0", "symbtool file-id"), (b"\xcf\xfa\xed\xfe", "dwarfdump --uuid"), (b"Microsoft C/C++ MSF 7.00\r\n", "is a PDB file"), (b"text\0with zeros", "is binary"),
+    (gzip.compress(REPORT.encode())[:30], "is broken gzip"), (gzip.compress(b"\x7fELF\x02"), "is a core"),
     (gzip.compress(bytes(33 << 20)), "larger than 32 MiB when unpacked"),
-], ids=["minidump", "elf", "zeros", "cut gzip", "elf in gzip", "bomb"])  # fmt: skip
+], ids=["minidump", "elf", "windows", "macos", "pdb", "zeros", "cut gzip", "elf in gzip", "bomb"])  # fmt: skip
 def test_what_is_no_text_is_refused_with_a_word(page, data, words):
     page.ask(0x1000).result("main")
     drop(page, "body", data, "some<b>.dmp")
     assert page.error(words).startswith("some<b>.dmp is ")
-    assert not page.shows("result")
+    assert page.shows("result")  # what was shown stays
 
 
 def test_the_last_of_two_files_counts(page):
@@ -710,7 +711,7 @@ def test_the_last_pastes_are_named_and_forgotten(page):
     page.result("main")
     page.driver.find_element("css selector", "#recent summary").click()
     page.click("forget")
-    assert not page.shows("recent") and page.run("return localStorage.length") == 0
+    assert not page.shows("recent") and page.run("return localStorage.getItem('symbolicated-recent')") is None
 
 
 def test_names_in_the_history_are_no_markup(page):
@@ -949,3 +950,112 @@ def test_columns_line_up(page):
         page.ask(*offsets).result("main")
         for name in ("name", "place"):
             assert len(page.run(f"return [...new Set([...document.querySelectorAll('#frames .row .{name}')].map(e => e.getBoundingClientRect().left))]")) == 1
+
+
+# Names as they are read
+
+TREE = "std::_Rb_tree<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, int>::find(int) const"
+LONG_NAMES = {
+    TREE: "std::_Rb_tree<…>::find(…) const",
+    "db::(anonymous namespace)::Arena<int, db::Policy<8> >::allocate(unsigned long, char const*)": "db::{anon}::Arena<…>::allocate(…)",
+    "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >::append(char const*)": "std::string::append(…)",
+    "db::run<int>(int)::{lambda(int, char const*)#1}::operator()(int, char const*) const": "db::run<…>(…)::{lambda#1}::operator()(…) const",
+    "std::ostream& db::operator<< <int>(std::ostream&, int)": "std::ostream& db::operator<< <…>(…)",
+    "db::Iterator::operator->() const": "db::Iterator::operator->() const",
+    "<db[0123456789abcdef]::Key<u8> as core::fmt::Debug>::fmt::h0123456789abcdef": "<db::Key<…> as core::fmt::Debug>::fmt",
+    "main": "main",
+}
+PLACE = "/home/builder/src/project-1.0/a/very/long/path/of/folders/that/no/row/has/room/for/at/all/db/arena.cc"
+
+
+def named_stack(names, times=1):
+    frames = [f"    #{i} 0x55d9c3a0{i:04x} in {name} {PLACE}:{i + 1}:3" for i, name in enumerate(list(names) * times)]
+    return "==7==ERROR: AddressSanitizer: SEGV\n" + "\n".join(frames) + "\n"
+
+
+def test_long_names_are_short_in_rows_and_whole_elsewhere(page):
+    """One call a line, the same in a short list and in a long one: the end of the path stays; hover, focus and copies have it all."""
+    page.open(full=False)
+    heights = set()
+    for times in (1, 100):
+        page.send(named_stack(LONG_NAMES, times)).result("main")
+        page.run("const fold = document.getElementById('fold'); if (fold.getAttribute('aria-pressed') === 'true') fold.click()")
+        page.wait("all rows", lambda: len(page.rows(kind=".given")) >= len(LONG_NAMES))
+        seen = page.run("""return [...document.querySelectorAll('#frames .given')].slice(0, 8).map(row => {
+            const [name, file, box] = [row.querySelector('.name'), row.querySelector('.file').getBoundingClientRect(), row.querySelector('.place').getBoundingClientRect()];
+            return [name.title, name.textContent, row.querySelector('.file').textContent, file.right <= box.right + 1 && file.left >= box.left, row.getBoundingClientRect().height];
+        })""")  # fmt: skip
+        assert [(whole, short) for whole, short, *_ in seen] == list(LONG_NAMES.items())
+        assert [(file, fits) for _, _, file, fits, _ in seen] == [(f"arena.cc:{i + 1}", True) for i in range(len(LONG_NAMES))]
+        heights |= {height for *_, height in seen}
+    assert len(heights) == 1
+    assert page.run("const one = document.querySelector('#frames .name'); one.focus(); return one.textContent") == TREE
+    assert page.run("const one = document.querySelector('#frames .name'); one.blur(); return one.textContent") == LONG_NAMES[TREE]
+    assert TREE in page.copied("copy-frames")
+    page.click("full").wait("whole names", lambda: page.cells("#frames .given .name")[0] == TREE)
+    page.driver.refresh()
+    page.wait("whole names again", lambda: page.cells("#frames .given .name")[:1] == [TREE])
+
+
+def test_library_calls_that_were_inlined_fold_and_fold_again(page):
+    """The focus stays where it was."""
+    page.send(named_stack(["std::a<int>::f(int)", "std::a<int>::g(int)", "db::go(int)"])).result("db::go(int)")
+    fold = page.cells("#frames .fold")
+    assert fold == ["2 frames of the system"] and page.cells("#frames .number")[0] == "#2"
+    page.run("document.querySelector('#frames .fold button').focus()")
+    for shown in ("true", "false"):
+        page.driver.switch_to.active_element.send_keys(Keys.ENTER)
+        page.wait("the rows", lambda expanded=shown: page.run("return document.querySelector('#frames .fold button').getAttribute('aria-expanded')") == expanded)
+        assert page.run("return document.activeElement.dataset.fold") == "0/0"
+        assert ("#0" in page.cells("#frames .number")) == (shown == "true")
+
+
+def test_rows_that_are_selected_are_copied_as_lines_with_whole_names(page):
+    page.open(full=False)
+    page.send(named_stack(LONG_NAMES)).result("main")
+    taken = page.run(
+        """getSelection().selectAllChildren(document.getElementById("frames"));
+        const event = new ClipboardEvent("copy", {clipboardData: new DataTransfer(), bubbles: true, cancelable: true});
+        document.getElementById("frames").dispatchEvent(event);
+        return event.clipboardData.getData("text/plain");"""
+    )
+    assert f"#1  {list(LONG_NAMES)[1]}  {PLACE}:2\n" in taken and taken.count("\n") == len(page.rows())
+
+
+def test_another_paste_replaces_the_first_which_comes_back(page):
+    page.run("document.getElementById('input').focus()")
+    for text in ("the first", REPORT):
+        page.run("const data = new DataTransfer(); data.setData('text', arguments[0]); document.getElementById('input').dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}))", text)
+        page.wait("the text", lambda pasted=text: page.part("input").get_attribute("value") == pasted and not page.shows("cancel"))
+    page.part("input").send_keys(Keys.CONTROL, "z")
+    page.wait("the first", lambda: page.part("input").get_attribute("value") == "the first")
+
+
+def test_ids_are_of_the_text_for_which_they_were_typed(page):
+    """Another text may be of another build."""
+    page.put(f"app = {APP[1]}", "modules").send_keep(WITHOUT_IDS).result("main")
+    drop(page, "body", WITHOUT_IDS.replace("heap-use", "another use").encode(), "second.txt")
+    page.result("app+0x1010")
+    assert APP[1] not in page.part("modules").get_attribute("value")
+
+
+def test_a_profile_is_told_where_it_belongs(page):
+    page.send('{"meta": {"version": 27}, "threads": []}').error("profiler.firefox.com")
+
+
+def test_a_dropped_program_gives_its_build_id(page, stack, tmp_path):
+    """It is read in the browser, and what is shown stays, with the names that the id brings."""
+    program = tmp_path / "app"
+    ident = bytes(range(1, 21)).hex()
+    subprocess.run(["gcc", "-shared", "-nostdlib", f"-Wl,--build-id=0x{ident}", "-o", program, "-x", "c", "-"], input=b"int f;", check=True)
+    stack.symbols.add("app", BODY, "0403020106050807090A0B0C0D0E0F100")
+    page.send(WITHOUT_IDS).result("app+0x1010")
+    drop(page, "body", program.read_bytes(), "app")
+    page.result("main")
+    assert f"app = {ident}" in page.part("modules").get_attribute("value")
+
+
+def test_the_page_tells_its_version_when_it_is_asked(page, stack):
+    version = stack.client.request("GET", "/__version__").json()["version"]
+    page.run("document.getElementById('about').open = true")
+    page.wait("the version", lambda: f"symbolicated {version}" in page.text("version"))

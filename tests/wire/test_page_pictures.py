@@ -3,10 +3,12 @@
 nothing is wider than the screen."""
 
 import json
+import os
 
 import pytest
 
 from browser import APP, BODY, CHROMIUM, DRIVER, SIZES, Page, axe, browser, front, served
+from stack import ROOT
 from symbols import debug_id
 
 from selenium.webdriver.common.keys import Keys
@@ -45,7 +47,7 @@ def driver(tmp_path_factory):
 
 @pytest.fixture
 def page(driver, stack):
-    one = Page(driver, stack.node.nginx.port).open()
+    one = Page(driver, stack.node.nginx.port).open(full=False)
     yield one
     one.quiet()
 
@@ -100,6 +102,51 @@ def test_report(page):
     page.click("view-report")
     page.wait("the report", lambda: page.rows("report"))
     look_at(page, "report")
+
+
+# Of programs whose symbols are not there, but that name frames themselves.
+CLICKHOUSE = "".join(
+    f"2023.08.08 05:58:02.2828{i:02d} [ 340 ] {{}} <Fatal> BaseDaemon: {3 + i}. {frame}\n" for i, frame in enumerate((
+        "./src/Common/Exception.cpp:102: DB::Exception::Exception(DB::Exception::MessageMasked&&, int, bool) @ 0x000000000e5a1b2c in /usr/bin/clickhouse",
+        "./src/Interpreters/executeQuery.cpp:711: DB::executeQueryImpl(char const*, std::shared_ptr<DB::Context>, bool) @ 0x0000000012f0 in /usr/bin/clickhouse",
+        "? @ 0x000000000ea0704f in /usr/bin/clickhouse", "? @ 0x00007f9c96745609 in ?",
+    ))
+)  # fmt: skip
+MACOS = """Process:  MyApp [4242]
+Thread 0 Crashed:: Dispatch queue: com.apple.main-thread
+0   libsystem_kernel.dylib        \t0x00007ff80f5c2e22 __pthread_kill + 10
+1   libsystem_c.dylib             \t0x00007ff80f547cb4 abort + 123
+2   MyApp                         \t0x0000000104b5c8d4 0x104b58000 + 18644
+3   MyApp                         \t0x0000000104b5b120 0x104b58000 + 12576
+
+Binary Images:
+       0x104b58000 -        0x104b5ffff com.example.MyApp (1.0) <44e4ec8c-2f41-492b-9369-d6b9a059577c> /Applications/MyApp.app/MyApp
+"""
+WINDOWS = """ # Child-SP          RetAddr               Call Site
+00 000000c8`2a0ff5c8 00007ff7`12341234     KERNELBASE!RaiseFailFastException+0x74
+01 (Inline Function) --------`--------     app!ns::check<int>+0x12 [C:\\src\\app\\check.cpp @ 8]
+02 000000c8`2a0ff5d0 00007ff7`12341240     app+0x20d90
+03 000000c8`2a0ff6d0 00007ff7`12341280     app+0x1a2b
+"""
+MAP = "std::_Rb_tree<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, std::pair<std::__cxx11::basic_string<char> const, int> >"
+WIDE = "==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x6040000000b0\nREAD of size 4 at 0x6040000000b0 thread T0\n" + "".join(
+    f"    #{i} 0x55d9c3a0{i}014 in {frame}\n" for i, frame in enumerate((
+        f"{MAP}::_M_lower_bound(std::_Rb_tree_node_base*) /usr/include/c++/12/bits/stl_tree.h:1951:3", f"{MAP}::find(int const&) /usr/include/c++/12/bits/stl_tree.h:2530:7",
+        "db::(anonymous namespace)::Arena<std::vector<int, std::allocator<int> >, db::Policy<8> >::allocate(unsigned long) /home/builder/src/project/db/arena.cc:204:3",
+        "db::Memtable::add(db::Slice const&, db::Slice const&) /home/builder/src/project/db/memtable.cc:33:3",
+        "db::run<int, std::function<void (int)> >(int)::{lambda(int, char const*)#1}::operator()(int, char const*) const /home/builder/src/project/db/run.cc:7:3",
+        "main /home/builder/src/project/main.cc:3:1", "__libc_start_call_main (/lib/x86_64-linux-gnu/libc.so.6+0x27249)", "__libc_start_main_impl (/lib/x86_64-linux-gnu/libc.so.6+0x27304)",
+    ))
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("state", ["clickhouse", "python", "macos", "windows", "wide"])
+def test_formats(page, state):
+    with open(os.path.join(ROOT, "tests", "data", "text", "crash", "python.txt"), encoding="utf-8") as f:
+        text = {"clickhouse": CLICKHOUSE, "python": f.read(), "macos": MACOS, "windows": WINDOWS, "wide": WIDE}[state]
+    page.send(text)
+    page.wait("the frames", lambda: not page.shows("cancel") and page.rows())
+    look_at(page, state)
 
 
 def test_missing_modules(page):
@@ -160,7 +207,7 @@ def test_by_keyboard_alone(page):
     page.sample("crash").result("order(")
     page.run("document.activeElement.blur(); scrollTo(0, 0)")
     seen = {}
-    want = {"input", "send", "open", "clear", "link", "view-frames", "view-report", "filter", "fold", "copy-report", "copy-frames", "copy-markdown", "copy-json", "2 frames of libc.so.6", "Give its id"}
+    want = {"input", "send", "open", "clear", "link", "view-frames", "view-report", "filter", "fold", "full", "copy-report", "copy-frames", "copy-markdown", "copy-json", "2 frames of libc.so.6", "Give its id"}
     for _ in range(80):
         page.driver.switch_to.active_element.send_keys(Keys.TAB)
         name, style = page.run("const one = document.activeElement; return [one.id || one.innerText, getComputedStyle(one).outlineStyle]")

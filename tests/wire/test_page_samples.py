@@ -146,7 +146,7 @@ def lost_in_frames(seen, reply):
     for frame in reply["frames"][: len(rows) // 2 if seen["long"] else None]:
         for call in [*frame.get("inlines", []), frame] if "function" in frame else []:
             place = f"{FOLDERS.sub('', call['file'])}:{call['line']}" if "line" in call else ""
-            name = bare(call["function"])[: 20 if seen["long"] else None]
+            name = bare(call["function"])[:20]  # a row has one line
             if not any(name in row and place in row for row in rows):
                 lost.append((call["function"], place))
     return lost

@@ -149,7 +149,7 @@ def test_stacks_of_a_text_and_their_titles(one, wrap):
 # Frames that are named already, by format, as their programs write them: (frame, function, file, line, module) of each.
 NAMED = {
     "ClickHouse": (
-        "3. ./src/Common/Exception.cpp:102: DB::Exception::Exception(int) @ 0x000000000e5a in /usr/bin/clickhouse\n4.1. inlined from ./src/a.cpp:12: DB::f()\n4. ? @ 0x000000000ea0 in /usr/bin/clickhouse\n5. main @ 0x000000000ea1 in /usr/bin/clickhouse\n6. ? @ 0x00007f9c in ?\n",
+        "2023.08.08 05:58:02.28 [ 340 ] {} <Fatal> BaseDaemon: 3. ./src/Common/Exception.cpp:102: DB::Exception::Exception(int) @ 0x000000000e5a in /usr/bin/clickhouse\n4.1. inlined from ./src/a.cpp:12: DB::f()\n2023.08.08 05:58:02.28 [ 340 ] {} <Fatal> BaseDaemon: 4. ? @ 0x000000000ea0 in /usr/bin/clickhouse\n5. main @ 0x000000000ea1 in /usr/bin/clickhouse\n6. ? @ 0x00007f9c in ?\n",
         [(3, "DB::Exception::Exception(int)", "./src/Common/Exception.cpp", 102, "/usr/bin/clickhouse"), (4, None, None, None, "clickhouse"), (5, "main", None, None, "/usr/bin/clickhouse"), (6, None, None, None, None)],
     ),
     "Unreal Engine": (
