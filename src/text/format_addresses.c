@@ -45,6 +45,7 @@ static bool read_at(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
 	uint64_t size;
+	blanks(&line);
 	bool top = take_literal(&line, "PC: ");
 	blanks(&line);
 	if (!take_literal(&line, "@") || !blanks(&line) || !take_0x(&line, &f.offset) || !blanks(&line))
@@ -91,6 +92,7 @@ static bool read_heap(struct text_reader *r, struct rest line)
 /* Ada: below "Call stack traceback locations:", one line of addresses, those of calls. */
 static bool read_ada(struct text_reader *r, struct rest line)
 {
+	blanks(&line);
 	if (r->line != r->ada_line || !take_literal(&line, "0x"))
 		return false;
 	line.at -= strlen("0x");
@@ -248,15 +250,6 @@ static bool read_unknown_at(struct text_reader *r, struct rest line, const char 
 	return false;
 }
 
-static bool read_unknown(struct text_reader *r, struct rest line)
-{
-	const char *hex = find_word(line.at, line.end, "0x");
-	for (unsigned i = 0; hex && i < NUMBERS_MAX; i++, hex = find_word(hex + 1, line.end, "0x"))
-		if (read_unknown_at(r, line, hex))
-			return true;
-	return false;
-}
-
 /* callgrind_annotate, with the address of a function in its file: "27,852 (17.01%)  ???:0x0000000000001115 (1x)
  * [/tmp/libx.so]", where (1x) is only in trees of calls */
 static bool read_callgrind(struct text_reader *r, struct rest line)
@@ -276,6 +269,15 @@ static bool read_callgrind(struct text_reader *r, struct rest line)
 		return false;
 	return text_found_at(
 	        r, &f, TEXT_EXACT, between(line.at - 1, line.end - 1), between(line.end, line.end), TEXT_PARENTHESES);
+}
+
+bool text_read_unknown(struct text_reader *r, struct rest line)
+{
+	const char *hex = find_word(line.at, line.end, "0x");
+	for (unsigned i = 0; hex && i < NUMBERS_MAX; i++, hex = find_word(hex + 1, line.end, "0x"))
+		if (read_unknown_at(r, line, hex))
+			return true;
+	return read_callgrind(r, line);
 }
 
 /* lldb: "frame #1: 0x0000555555555142 app`___lldb_unnamed_symbol5 + 12" */
@@ -437,7 +439,7 @@ bool text_read_address(struct text_reader *r, struct rest line)
 		struct rest inner = line;
 		blanks(&inner);
 		found = read_ada(r, line) || read_counted(r, inner) || read_lldb(r, inner) || read_torch(r, inner) ||
-		        read_unknown(r, line) || read_callgrind(r, line) || read_heap(r, inner) || read_python(r, line);
+		        read_heap(r, inner) || read_python(r, line);
 	}
 	if (r->strace_depth == strace_depth)
 		r->strace_depth = 0;

@@ -489,7 +489,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 static bool read_values(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
-	int first = r->escaped ? -1 : peek(&line);
+	int first = r->mapped ? -1 : peek(&line);
 	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->json.depth))
 		return false;
 	/* log lines start with "[..." too */

@@ -122,7 +122,7 @@ static bool read_graph(struct text_reader *r, struct rest line)
 		return false;
 	next = text_without_prefix(next, true, &source);
 	ptrdiff_t below = pass_count(&next);
-	if ((!sampled && below == at) || r->escaped)
+	if ((!sampled && below == at) || r->mapped)
 		return true;
 	struct str gap = {from, strlen("???")};
 	return text_found_at(r, &f, below > at ? TEXT_RETURN : TEXT_EXACT, image, gap, TEXT_AT);

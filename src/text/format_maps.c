@@ -153,6 +153,7 @@ static bool read_swift(struct text_reader *r, struct rest line)
 
 bool text_read_map(struct text_reader *r, struct rest line)
 {
+	blanks(&line);
 	return line.end - line.at <= MAP_LINE && (read_proc(r, line) || read_gdb(r, line) || read_lldb(r, line) ||
 	                                                 read_unstrip(r, line) || read_swift(r, line));
 }

@@ -218,6 +218,7 @@ bool text_read_numbered(struct text_reader *r, struct rest line)
 		line.at = sign + 1;
 		if (!begins || !take_decimal(&line, &number))
 			continue;
+		r->begins = sign;
 		if (take_literal(&line, ": "))
 			return read_firefox(r, line);
 		if (!blanks(&line))

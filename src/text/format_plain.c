@@ -427,6 +427,12 @@ static bool ends_name(int c)
 	return c < 0 || is_blank(c) || strchr("()[]<>{}\"'`,;=|!", c);
 }
 
+bool text_is_counted(struct rest line)
+{
+	uint64_t number;
+	return breakpad_module(line, &number) != NULL;
+}
+
 /* simpleperf: "libart.so[+13728c]" in place of a symbol, an address of the file. Executables have names like others',
  * so a label stands before them, or their path behind: "    symbol: app_process64[+1a2c]", "  5c41a2c
  * app_process64[+1a2c] (/system/bin/app_process64)". Callers are lowered already. plus: of "[+". */

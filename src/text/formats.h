@@ -3,6 +3,7 @@
 #ifndef TEXT_FORMATS_H
 #define TEXT_FORMATS_H
 
+#include "text/common.h"
 #include "text/maps.h"
 #include "text/module_table.h"
 #include "text/named.h"
@@ -86,13 +87,17 @@ struct text_reader {
 	uint64_t line;                    /* its number, where each line inside a string counts, too */
 	uint64_t inner_lines;             /* so many of these lines have no number in the text */
 	struct text_unescaped *unescaped; /* NULL: not needed so far */
-	unsigned escaped;      /* the line is the one in `unescaped`, of TEXT_STRING or TEXT_HTML; 0: it is not */
-	uint64_t at;           /* where it begins in the whole text */
-	const char *start;     /* the same in memory */
-	unsigned frames;       /* found in it */
-	unsigned named_frames; /* likewise, which have names already */
-	bool skips;            /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	char prefix[8];        /* how a log's latest prefix begins, its last byte before the blank, and its length */
+	unsigned escaped;                 /* the line is in `unescaped`, of TEXT_STRING or TEXT_HTML; 0: of neither */
+	bool mapped;                      /* the line is in `unescaped` */
+	uint64_t at;                      /* where it begins in the whole text */
+	const char *start;                /* the same in memory */
+	unsigned frames;                  /* found in it */
+	unsigned named_frames;            /* likewise, which have names already */
+	uint64_t frames_before;           /* of the whole text, above it */
+	bool skips;                       /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
+	const char *begins;               /* where the frame begins that stands somewhere in the line; NULL: unknown */
+	struct text_common common;
+	char prefix[8]; /* how a log's latest prefix begins, its last byte before the blank, and its length */
 	char prefix_last;
 	size_t prefix_len; /* 0: none was seen, or one that is short */
 	struct text_source {
@@ -226,9 +231,10 @@ bool text_read_engine_head(struct text_reader *r, struct rest line);
 bool text_read_runtime(struct text_reader *r, struct rest line);
 /* (memory maps) */
 bool text_read_map(struct text_reader *r, struct rest line);
-/* lldb, valgrind, gfortran, Zig, D, backward-cpp, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, callgrind,
- * Node.js, glog, absl, boost, heap profiles */
+/* lldb, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, Node.js, glog, absl, boost, heap profiles */
 bool text_read_address(struct text_reader *r, struct rest line);
+/* valgrind, gfortran, Zig, D, backward-cpp, callgrind */
+bool text_read_unknown(struct text_reader *r, struct rest line);
 /* Linux kernel */
 bool text_read_kernel(struct text_reader *r, struct rest line);
 /* (of another process, or of a signal; always false) */
@@ -239,5 +245,7 @@ bool text_read_windbg(struct text_reader *r, struct rest line);
 bool text_read_windbg_heading(struct text_reader *r, struct rest line);
 /* hs_err of Java, simpleperf, NAME+0xOFFSET */
 bool text_read_anything(struct text_reader *r, struct rest line);
+/* Whether the line begins as Breakpad's " 1  libx.so + 0x12". */
+bool text_is_counted(struct rest line);
 
 #endif

@@ -6,11 +6,6 @@
 #include "text/reader.h"
 #include "text/scan.h"
 
-static bool is_letter(int c)
-{
-	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
-}
-
 static bool is_slash(int c)
 {
 	return c == '/' || c == '\\';

@@ -338,14 +338,26 @@ void text_caller(struct text_reader *r, struct text_frame *f, struct str path, s
 	}
 }
 
+/* Where an edit ends, so far behind the line's start: what changes colours stays. */
+static uint64_t before_colours(const struct text_reader *r, uint64_t at, uint64_t end)
+{
+	const char *from = r->start + at, *to = r->start + end, *plain = memchr(from, ESCAPE, (size_t)(end - at));
+	const char *found = plain ? plain : find_word(from, to, "\\u001b");
+	return found ? (uint64_t)(found - r->start) : end;
+}
+
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style)
 {
-	uint64_t at = (uint64_t)(from - r->start), end = (uint64_t)(to - r->start);
-	if (r->escaped) {
+	uint64_t at, end;
+	if (!r->mapped) {
+		at = (uint64_t)(from - r->start);
+		end = (uint64_t)(to - r->start);
+	} else {
 		at = r->unescaped->at[from - r->unescaped->text];
 		end = r->unescaped->at[to - r->unescaped->text];
 		style = (enum text_style)((unsigned)style | r->escaped);
+		end = before_colours(r, at, end);
 	}
 	f->edits[0] = (struct text_edit){r->at + at, (uint32_t)(end - at), style};
 	f->edit_count = 1;
@@ -387,31 +399,40 @@ bool text_mapped(struct text_reader *r, struct text_mapping *m, struct str symbo
 
 /* ---- lines ---- */
 
+/* Which formats are asked of a line. */
+enum formats_asked {
+	ANCHORED = 1, /* those that know it by its beginning, or cannot mistake it */
+	FLOATING = 2, /* those that find their frame anywhere in it, where another may know more */
+	ANYWHERE = 4, /* the one that takes what no other does */
+};
+
 /* The first format that recognises a line takes it. It is not asked unless the line has one of its signs. */
 static const struct {
 	unsigned signs;
+	enum formats_asked which;
 	bool (*read)(struct text_reader *r, struct rest line);
 } formats[] = {
-        {SIGN_FIRST, text_read_beginning},
-        {SIGN_FIRST, text_read_windbg_heading},
-        {SIGN_FIRST | SIGN_HEX, text_read_map},
-        {SIGN_BRACE, text_read_markup},
-        {SIGN_BRACE | SIGN_QUOTE, text_read_json},
-        {SIGN_HEX, text_read_engine},
-        {SIGN_FIRST | SIGN_PAREN, text_read_engine_head},
-        {SIGN_FIRST | SIGN_HEX, text_read_runtime},
-        {SIGN_HEX, text_read_address},
-        {SIGN_QUOTE, text_read_numbered},
-        {SIGN_HEX, text_read_glibc},
-        {SIGN_HEX | SIGN_QUOTE, text_read_perf_report},
-        {SIGN_PAREN, text_read_perf},
-        {SIGN_HEX | SIGN_PLUS | SIGN_FIRST, text_read_bpftrace},
-        {SIGN_HEX | SIGN_FIRST, text_read_mac},
-        {SIGN_BUILD | SIGN_FIRST, text_read_module_line},
-        {SIGN_BRACE, text_read_pipes},
-        {SIGN_PLUS, text_read_kernel},
-        {SIGN_PLUS, text_read_windbg},
-        {SIGN_PLUS, text_read_anything},
+        {SIGN_FIRST, ANCHORED, text_read_beginning},
+        {SIGN_FIRST, ANCHORED, text_read_windbg_heading},
+        {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_map},
+        {SIGN_BRACE, ANCHORED, text_read_markup},
+        {SIGN_BRACE | SIGN_QUOTE, ANCHORED, text_read_json},
+        {SIGN_HEX, ANCHORED, text_read_engine},
+        {SIGN_FIRST | SIGN_PAREN, ANCHORED, text_read_engine_head},
+        {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_runtime},
+        {SIGN_HEX, ANCHORED, text_read_address},
+        {SIGN_HEX, FLOATING, text_read_unknown},
+        {SIGN_QUOTE, FLOATING, text_read_numbered},
+        {SIGN_HEX, FLOATING, text_read_glibc},
+        {SIGN_HEX | SIGN_QUOTE, ANCHORED, text_read_perf_report},
+        {SIGN_PAREN, ANCHORED, text_read_perf},
+        {SIGN_HEX | SIGN_PLUS | SIGN_FIRST, ANCHORED, text_read_bpftrace},
+        {SIGN_HEX | SIGN_FIRST, ANCHORED, text_read_mac},
+        {SIGN_BUILD | SIGN_FIRST, ANCHORED, text_read_module_line},
+        {SIGN_BRACE, ANCHORED, text_read_pipes},
+        {SIGN_PLUS, ANCHORED, text_read_kernel},
+        {SIGN_PLUS, ANCHORED, text_read_windbg},
+        {SIGN_PLUS, ANYWHERE, text_read_anything},
 };
 
 /* What is asked of every line takes pointers: a struct rest would be copied within memory. */
@@ -419,6 +440,8 @@ static const struct {
 /* Java's hs_err: "C  [libjn.so+0x112c]  name+0x1c", "j  J.go()V+1", "v  ~StubRoutines::call_stub". */
 static bool is_hotspot(const char *at, const char *end)
 {
+	while (at < end && is_blank((unsigned char)*at))
+		at++;
 	return end - at > 2 && at[1] == ' ' && memchr("CVvJjA", *at, 6);
 }
 
@@ -478,21 +501,13 @@ static void pass_no_frame(struct text_reader *r, struct rest line)
 	}
 }
 
-/* Where the line ends, without "\r" and "\033[0m". */
+/* Where the line ends without blanks; but backward-cpp's ", in " has one. */
 static const char *without_end(const char *at, const char *end)
 {
-	static const char reset[] = "\033[0m";
-	if (end > at && end[-1] == '\r')
+	while (end > at && (end[-1] == '\r' || is_blank((unsigned char)end[-1])) &&
+	        !ends_with(between(at, end), ", in "))
 		end--;
-	return ends_with(between(at, end), reset) ? end - (sizeof reset - 1) : end;
-}
-
-/* Behind "\033[1;31m", if it is there. */
-static const char *behind_colours(const char *at, const char *end)
-{
-	struct rest r = {at, end};
-	take_colours(&r);
-	return r.at;
+	return end;
 }
 
 /* Lines of several programs may stand among each other; each has a process, and a memory map, of its own. The oldest
@@ -528,12 +543,12 @@ static bool has_same_prefix(const struct text_reader *r, const char *at, const c
 	       !text_prefix_goes_on((struct rest){at + len, end}, signs & SIGN_BRACE);
 }
 
-/* Behind what a log puts there, if it does, and the colours behind that. */
+/* Behind what a log puts there, if it does. */
 static const char *behind_prefix(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	struct str source = {"", 0};
 	if (has_same_prefix(r, at, end, signs))
-		return behind_colours(at + r->prefix_len, end);
+		return at + r->prefix_len;
 	const char *behind = text_without_prefix((struct rest){at, end}, signs & SIGN_BRACE, &source).at;
 	size_t len = (size_t)(behind - at);
 	if (!len)
@@ -546,14 +561,31 @@ static const char *behind_prefix(struct text_reader *r, const char *at, const ch
 	}
 	if (source.len)
 		change_source(r, source);
-	return behind_colours(behind, end);
+	return behind;
 }
 
-static bool ask_formats(struct text_reader *r, struct rest line, unsigned signs)
+/* A line as it begins in one of the ways to cut it. */
+struct cut {
+	struct rest line;
+	unsigned signs, hotspot_depth; /* the latter: of the lines above */
+};
+
+/* which: several of them. A frame that begins with its number is where the line begins, though others may float. */
+static bool ask_formats(struct text_reader *r, const struct cut *c, unsigned which)
 {
-	bool found = false;
-	for (size_t i = 0; line.at < line.end && !found && i < sizeof formats / sizeof *formats; i++)
-		found = signs & formats[i].signs && formats[i].read(r, line);
+	struct rest line = c->line, inner = line;
+	unsigned signs = c->signs | (may_begin(line.at, line.end) ? SIGN_FIRST : 0);
+	bool hotspot = is_hotspot(line.at, line.end), found = false;
+	blanks(&inner);
+	bool numbered = which & ANCHORED && peek(&inner) == '#';
+	if (which & ANCHORED && (hotspot || text_is_counted(line)))
+		which |= ANYWHERE;
+	r->hotspot_depth = hotspot ? c->hotspot_depth + 1 : 0;
+	r->begins = NULL;
+	r->stacks.line = line;
+	for (size_t i = 0; signs && line.at < line.end && !found && i < sizeof formats / sizeof *formats; i++)
+		if (which & formats[i].which || (numbered && formats[i].read == text_read_numbered))
+			found = signs & formats[i].signs && formats[i].read(r, line);
 	return found;
 }
 
@@ -571,25 +603,187 @@ static void read_named(struct text_reader *r, struct rest line, unsigned signs)
 		text_stacks_pass(r, line);
 }
 
-/* A line without prefix and colours. Whether a format recognises it. */
-static bool read_formats(struct text_reader *r, const char *at, const char *end, unsigned signs)
+/* ---- prefixes of unknown forms ---- */
+
+enum { CUTS_MAX = 24 };
+
+static void know_prefix(struct text_reader *r, struct str prefix)
+{
+	memcpy(r->common.prefix, prefix.data, prefix.len);
+	r->common.len = prefix.len;
+}
+
+/* Most lines of a log need not be looked at: a frame has an address or a number, or a path in parentheses as perf
+ * writes it. Those of memory maps, and the brace that opens a value of JSON, have none. */
+static bool may_have_prefix(const struct text_reader *r, const struct cut *c)
+{
+	const char *at = c->line.at, *end = c->line.end;
+	size_t before = r->common.before_len;
+	if (at == end || !before)
+		return false;
+	return r->common.before[before - 1] == '{' || c->signs & SIGN_HEX || end[-1] == ')' ||
+	       (c->signs & SIGN_BRACE && end[-1] == '{') ||
+	       (c->signs & SIGN_QUOTE && memchr(at, '#', (size_t)(end - at))) || find_word(at, end, "p 0");
+}
+
+/* How lines begin that formats know by their beginning. */
+static bool may_be_anchored(struct rest line)
+{
+	static const char *const words[] = {"frame #", "Binary file", "PC: ", "at ", "MODULE ", "Module|", "Faulting ",
+	        "symbol: ", "Tor ", "EIP:", "Call stack ", "ChildEBP ", "Child-SP ", "STACK_TEXT:"};
+	blanks(&line);
+	int first = peek(&line);
+	struct rest digits = line;
+	if (first < 0 || !is_letter(first) || is_hotspot(line.at, line.end) || take_hex_digits(&digits).len > 3 ||
+	        (line.end - line.at > 1 && line.at[1] == ':'))
+		return true;
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (*words[i] == first && take_literal(&line, words[i]))
+			return true;
+	return false;
+}
+
+/* The line before, which no format took, without this prefix. Whether one takes it now, or it is a heading. */
+static bool read_before(struct text_reader *r, struct str prefix, struct str following)
+{
+	struct text_common *c = &r->common;
+	struct rest before = {c->before, c->before + c->before_len};
+	struct str like = text_common_match(before, prefix), kept = r->following;
+	const char *start = r->start;
+	uint64_t at = r->at;
+	before.at += like.len;
+	if (like.len && c->before_is_read && is_hotspot(before.at, before.end))
+		r->hotspot_depth = 1;
+	if (!like.len || c->before_is_read || c->before_line + 1 != r->line || r->mapped || !may_be_anchored(before))
+		return false;
+	uint64_t signal = r->signal_line, ada = r->ada_line, windbg = r->windbg.heading;
+	r->start = c->before;
+	r->at = c->before_at;
+	r->following = following;
+	r->line--;
+	if (r->stacks.above_line == r->line) { /* it is no title */
+		r->stacks.above = r->stacks.before;
+		r->stacks.above_line = r->stacks.before_line;
+	}
+	bool opens = before.end - before.at == 1 && *before.at == '{'; /* a value of JSON */
+	bool found = ask_formats(r, &(struct cut){before, c->before_signs, r->hotspot_depth}, ANCHORED) || opens ||
+	             signal != r->signal_line || ada != r->ada_line || windbg != r->windbg.heading;
+	r->line++;
+	r->following = kept;
+	r->at = at;
+	r->start = start;
+	r->frames = 0;
+	r->frames_before = r->all_frames;
+	return found;
+}
+
+/* Tries what this line and the one before have in common as a prefix of both; prefix: what is known of it. Sets c->line
+ * to what is behind it. */
+static bool find_prefix(struct text_reader *r, struct cut *c, const char *begin)
+{
+	struct cut cut = *c;
+	const char *at = c->line.at > begin ? c->line.at : NULL, *end = c->line.end;
+	if (!may_have_prefix(r, c))
+		return false;
+	struct str common = text_common_with_before(&r->common, (struct rest){begin, end});
+	for (unsigned i = 0; i < CUTS_MAX && (at = text_common_cut(common, (struct rest){begin, end}, at)); i++) {
+		struct str prefix = between(begin, at);
+		bool before = read_before(r, prefix, between(begin, end));
+		cut.line.at = at;
+		cut.hotspot_depth = r->hotspot_depth ? r->hotspot_depth : c->hotspot_depth;
+		bool now = may_be_anchored(cut.line) && ask_formats(r, &cut, ANCHORED);
+		if (!now && !before)
+			continue;
+		know_prefix(r, prefix);
+		*c = cut;
+		return now || ask_formats(r, c, FLOATING);
+	}
+	return false;
+}
+
+/* A frame that is found wherever it stands tells which prefix is before it. */
+static void note_begin(struct text_reader *r, const char *begin)
+{
+	const char *end = r->begins;
+	while (end && end > begin && is_blank((unsigned char)end[-1]))
+		end--;
+	end += end && end < r->begins;
+	struct str common = end ? text_common_with_before(&r->common, (struct rest){begin, end}) : (struct str){"", 0};
+	if (common.len && end > begin + 1 && common.data + common.len == end)
+		know_prefix(r, common);
+}
+
+static void keep_line(struct text_reader *r, const struct cut *c, const char *begin, bool is_read)
+{
+	struct text_common *kept = &r->common;
+	size_t len = (size_t)(c->line.end - begin);
+	kept->before_len = len <= BEFORE_MAX ? len : 0;
+	if (kept->before_len)
+		memcpy(kept->before, begin, len);
+	kept->before_line = r->line;
+	kept->before_at = r->at + (uint64_t)(begin - (r->mapped ? begin : r->start));
+	kept->before_signs = c->signs;
+	kept->before_is_read = is_read || r->mapped;
+}
+
+/* A line of JSON, which is not read twice. */
+static bool is_json(struct rest line)
+{
+	blanks(&line);
+	int first = peek(&line), next = line.end - line.at > 1 ? (unsigned char)line.at[1] : '{';
+	bool begins = first == '{' || first == '[';
+	return first > 0 && (begins ? next > 0 && strchr("{[]}\" ", next) : strchr("}]\",", first) != NULL);
+}
+
+/* Whether a format takes the line: as it is behind the prefix that is known, as it is, or behind another one. Sets
+ * c->line to what is behind it. */
+static bool read_cut(struct text_reader *r, struct cut *c, const char *begin)
+{
+	bool known = c->line.at > begin, json = r->json.depth || is_json(c->line);
+	struct cut whole = *c;
+	whole.line.at = begin;
+	bool found = ask_formats(r, c, known || json ? ANCHORED | FLOATING : ANCHORED);
+	if (!found && !json)
+		found = find_prefix(r, c, begin);
+	if (!found && !json && ask_formats(r, &whole, known ? ANCHORED | FLOATING : FLOATING)) {
+		*c = whole;
+		found = true;
+		note_begin(r, begin);
+	}
+	if (!found)
+		found = ask_formats(r, c, ANYWHERE);
+	keep_line(r, c, begin, found || json);
+	return found;
+}
+
+/* The same prefix as the line before, if that had one of an unknown form. */
+static const char *behind_common(const struct text_reader *r, const char *at, const char *end)
+{
+	int first = (unsigned char)*r->common.prefix;
+	if (r->common.len && (first == (unsigned char)*at || (is_digit(first) && is_digit((unsigned char)*at))))
+		at += text_common_match((struct rest){at, end}, (struct str){r->common.prefix, r->common.len}).len;
+	return at;
+}
+
+/* A line without prefix and colours. begin: where a prefix of an unknown form begins, if it has one. Whether a format
+ * recognises it. */
+static bool read_formats(struct text_reader *r, const char *begin, struct rest *line, unsigned signs)
 {
 	unsigned perf_depth = r->perf_depth;
-	uint64_t frames_before = r->all_frames;
+	struct cut c = {*line, signs, r->hotspot_depth};
 	r->frames = r->named_frames = 0;
-	r->stacks.line = (struct rest){at, end};
-	r->hotspot_depth = is_hotspot(at, end) ? r->hotspot_depth + 1 : 0;
-	if (may_begin(at, end))
-		signs |= SIGN_FIRST;
-	bool found = signs && ask_formats(r, (struct rest){at, end}, signs);
+	r->frames_before = r->all_frames;
+	bool found = read_cut(r, &c, begin);
 	if (!r->frames)
 		r->base_count = r->strace_depth = 0;
-	if (r->stacks.wanted && r->all_frames == frames_before)
-		read_named(r, (struct rest){at, end}, signs);
-	if (!r->all_frames && signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE))
-		guess_look(&r->guess, (struct rest){at, end}, r->line - r->inner_lines);
+	r->stacks.line = c.line;
+	if (r->stacks.wanted && r->all_frames == r->frames_before)
+		read_named(r, c.line, signs);
+	if (!r->all_frames && (signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE)))
+		guess_look(&r->guess, c.line, r->line - r->inner_lines);
 	if (r->perf_depth == perf_depth)
-		pass_no_frame(r, (struct rest){at, end});
+		pass_no_frame(r, c.line);
+	*line = c.line;
 	return found;
 }
 
@@ -606,18 +800,18 @@ static bool begin_unescaping(struct text_reader *r)
 }
 
 /* One of several lines is a report of its own, so is its memory map. Output that is logged line by line goes on. */
-static bool read_string(struct text_reader *r, struct rest string)
+static bool read_string(struct text_reader *r, struct rest string, const char *line_feed)
 {
 	bool found = false;
-	const char *feed = find_word(string.at, string.end, "\\n");
+	const char *feed = find_word(string.at, string.end, line_feed);
 	uint32_t process = r->maps.process;
-	bool whole = feed && feed + strlen("\\n") < string.end;
+	bool whole = feed && feed + strlen(line_feed) < string.end;
 	if (whole) {
 		text_maps_begin_process(&r->maps);
 		text_stacks_close(r);
 		r->base_count = 0;
 	}
-	for (bool first = true; !r->result && text_unescape_line(r->unescaped, &string); first = false) {
+	for (bool first = true; !r->result && text_unescape_line(r->unescaped, &string, line_feed); first = false) {
 		unsigned signs;
 		struct str source;
 		const char *at = r->unescaped->text, *end = at + r->unescaped->len;
@@ -625,9 +819,9 @@ static bool read_string(struct text_reader *r, struct rest string)
 		r->line += !first;
 		r->inner_lines += !first;
 		end = without_end(at, end);
-		struct rest line = {behind_colours(at, end), end};
+		struct rest line = {at, end};
 		line = text_without_prefix(line, signs & SIGN_BRACE, &source);
-		found = read_formats(r, line.at, line.end, signs) || found;
+		found = read_formats(r, line.at, &line, signs) || found;
 	}
 	if (whole) {
 		r->maps.process = process;
@@ -642,8 +836,9 @@ static bool read_string(struct text_reader *r, struct rest string)
 /* Keys under which logs have a line of output. */
 static bool is_logged(struct str key)
 {
-	return str_equal(key, str_from("log")) || str_equal(key, str_from("message")) ||
-	       str_equal(key, str_from("msg")) || str_equal(key, str_from("MESSAGE"));
+	static const char *const keys[] = {
+	        "log", "message", "msg", "MESSAGE", "@message", "textPayload", "line", "text", "body", "event"};
+	return is_one_of(key, keys, sizeof keys / sizeof *keys);
 }
 
 /* The next string of a line of JSON, whose end is passed. */
@@ -683,14 +878,16 @@ static bool read_strings(struct text_reader *r, struct rest line)
 	if (!begin_unescaping(r))
 		return false;
 	r->escaped = TEXT_STRING;
+	r->mapped = true;
 	while (!r->result && take_json_string(&line, &string)) {
 		struct rest value = {string.data, string.data + string.len};
-		if (is_logged(key) || find_word(value.at, value.end, "\\n"))
-			found = read_string(r, value) || found;
+		if (is_logged(key) || find_word(value.at, value.end, TEXT_JSON_FEED))
+			found = read_string(r, value, TEXT_JSON_FEED) || found;
 		blanks(&line);
 		key = peek(&line) == ':' ? string : (struct str){"", 0};
 	}
 	r->escaped = 0;
+	r->mapped = false;
 	return found;
 }
 
@@ -705,16 +902,14 @@ static void pass_json(struct text_reader *r, struct rest line)
 /* Whether the line is JSON with strings of lines. */
 static bool read_json(struct text_reader *r, struct rest line, unsigned signs)
 {
-	if (find_word(line.at, line.end, "\\n"))
-		return text_read_json(r, line) || read_strings(r, line) || *line.at == '{';
+	if (find_word(line.at, line.end, TEXT_JSON_FEED))
+		return text_read_json(r, line) || read_strings(r, line) || peek(&line) == '{';
 	struct rest inner = line;
 	blanks(&inner);
 	if (r->json.depth || peek(&inner) != '{' || !has_logged(line))
 		return false;
-	if (!read_strings(r, line)) {
-		r->stacks.line = line;
-		ask_formats(r, line, signs);
-	}
+	if (!read_strings(r, line))
+		ask_formats(r, &(struct cut){line, signs, r->hotspot_depth}, ANCHORED | FLOATING);
 	return true;
 }
 
@@ -722,13 +917,14 @@ static void read_plain(struct text_reader *r, const char *at, const char *end, u
 {
 	struct rest line = {at, end = without_end(at, end)};
 	take_literal(&line, "\xef\xbb\xbf"); /* the mark with which Windows begins a text */
-	at = behind_prefix(r, behind_colours(line.at, end), end, signs);
+	at = behind_prefix(r, line.at, end, signs);
+	line.at = at < end ? behind_common(r, at, end) : at;
 	r->frames = 0;
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
-	if (!(signs & SIGN_QUOTE) || r->escaped || !read_json(r, (struct rest){at, end}, signs))
-		read_formats(r, at, end, signs);
+	if (!(signs & SIGN_QUOTE) || r->mapped || !read_json(r, line, signs))
+		read_formats(r, at, &line, signs);
 	if (r->json.depth)
-		pass_json(r, (struct rest){at, end});
+		pass_json(r, line);
 }
 
 /* Lines without a sign are none of a stack. The signs found so far may be those of the next line. */
@@ -741,21 +937,45 @@ static bool is_html(const char *at, const char *end, unsigned signs)
 	return signs || begins;
 }
 
-/* "  4: 0x55d9f3f4a1b2 - &lt;unknown&gt;", as the source of a page has it. */
-static void read_line(struct text_reader *r, const char *at, const char *end, unsigned signs)
+static void read_unescaped(struct text_reader *r, enum text_style style)
 {
-	if (is_html(at, end, signs)) {
-		if (!begin_unescaping(r))
-			return;
-		if (text_unescape_html(r->unescaped, (struct rest){at, end})) {
-			r->escaped = TEXT_HTML;
-			at = r->unescaped->text;
-			end = at + r->unescaped->len;
-			text_scan_line(at, end, &signs);
-		}
-	}
+	unsigned signs;
+	const char *at = r->unescaped->text, *end = at + r->unescaped->len;
+	text_scan_line(at, end, &signs);
+	r->escaped = style;
+	r->mapped = true;
 	read_plain(r, at, end, signs);
 	r->escaped = 0;
+	r->mapped = false;
+}
+
+/* "crash#012    #0 0x…#012    #1 0x…": so rsyslog writes a message of several lines. */
+static bool read_syslog(struct text_reader *r, const char *at, const char *end)
+{
+	struct str source;
+	if (!find_word(at, end, TEXT_SYSLOG_FEED) || !begin_unescaping(r))
+		return false;
+	struct rest line = text_without_prefix((struct rest){at, end}, true, &source);
+	r->mapped = true;
+	bool found = read_string(r, line, TEXT_SYSLOG_FEED);
+	r->mapped = false;
+	return found;
+}
+
+/* Colours as terminals have them, and entities of HTML, as the source of a page has them: "  4: 0x55d9f3f4a1b2 -
+ * &lt;unknown&gt;". */
+static void read_line(struct text_reader *r, const char *at, const char *end, unsigned signs)
+{
+	struct rest line = {at, end};
+	bool coloured = memchr(at, ESCAPE, (size_t)(end - at)), html = !coloured && is_html(at, end, signs);
+	if ((coloured || html) && !begin_unescaping(r))
+		return;
+	if (coloured && text_unescape_colours(r->unescaped, line))
+		read_unescaped(r, 0);
+	else if (html && text_unescape_html(r->unescaped, line))
+		read_unescaped(r, TEXT_HTML);
+	else if (!(signs & SIGN_QUOTE) || !read_syslog(r, at, end))
+		read_plain(r, at, end, signs);
 }
 
 /* The next line tells whether a frame of a call graph has callees. False: it is still to come. */

@@ -24,6 +24,11 @@ static inline bool is_blank(int c)
 	return c == ' ' || c == '\t';
 }
 
+static inline bool is_letter(int c)
+{
+	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
 static inline bool is_digit(int c)
 {
 	return c >= '0' && c <= '9';

@@ -11,9 +11,9 @@ enum { TITLE_MAX = 300 }; /* bytes */
 
 bool text_is_between_frames(struct rest line)
 {
-	if (take_literal(&line, "No locals.") || take_literal(&line, "No symbol table info available."))
-		return true;
-	return line.end - line.at > 2 && is_blank(line.at[0]) && is_blank(line.at[1]);
+	bool indented = line.end - line.at > 2 && is_blank(line.at[0]) && is_blank(line.at[1]);
+	blanks(&line);
+	return indented || take_literal(&line, "No locals.") || take_literal(&line, "No symbol table info available.");
 }
 
 struct text_span text_span_of(const struct text_reader *r, struct str part)
@@ -21,7 +21,7 @@ struct text_span text_span_of(const struct text_reader *r, struct str part)
 	if (!part.len)
 		return (struct text_span){0, 0, 0};
 	uint64_t at = (uint64_t)(part.data - r->start), end = at + part.len;
-	if (r->escaped) {
+	if (r->mapped) {
 		at = r->unescaped->at[part.data - r->unescaped->text];
 		end = r->unescaped->at[part.data + part.len - r->unescaped->text];
 	}
@@ -122,7 +122,7 @@ static void begin(struct text_reader *r, bool list)
 		stack->title = title_of(r, words);
 	} else if (is_heap(s->line, &words)) {
 		/* jemalloc tells the size in the next line */
-		stack->title = title_of(r, words.len || r->escaped ? words : r->following);
+		stack->title = title_of(r, words.len || r->mapped ? words : r->following);
 	} else if (list) {
 		stack->words = "perf report";
 	} else {

@@ -1360,7 +1360,7 @@ static void test_callgrind(void **state)
 	       " 27,846 (17.00%)  ???:0x000000000000110a [x.so]\n"
 	       " 27,846 (17.00%)  ???:0x000000000000110a [/x.so] \n"
 	       " ???:0x000000000000110a [/x.so]\n",
-	        "1 /a b/x.so x.so/ 0x1115 elf []\n2 /x.so x.so/ 0x110a elf []\n");
+	        "1 /a b/x.so x.so/ 0x1115 elf []\n2 /x.so x.so/ 0x110a elf []\n5 /x.so x.so/ 0x110a elf []\n");
 }
 
 /* Ruby maps the files that it reads names from, next to their images. */
@@ -1925,6 +1925,49 @@ static void test_paths_of_windows(void **state)
 #undef JSON_APP
 }
 
+/* A prefix of a form that nobody told: what two lines have in common before the part that is known. The first frame is
+ * read again when the second tells, as is a heading above it. Judged by the lines without. */
+static void test_prefixes_of_unknown_forms(void **state)
+{
+	(void)state;
+	expect("(Worker pid=9)   4:     0x11010 - <unknown>\n(Worker pid=10)   5:     0x11010 - <unknown>\n"
+	       "(Worker pid=10)     @ 0x11010 (unknown)\nplain\n(Worker pid=7) 10000-20000 r-xp 00000000 fe:00 1 /a\n",
+	        "1 /a a/ 0x100f image [<unknown>]\n2 /a a/ 0x100f image [<unknown>]\n3 /a a/ 0x100f image "
+	        "[(unknown)]\n");
+	expect("[rank0]:Tor 0.4.9.11 died: Caught signal 11\n[rank0]:tor(+0x20)[0x562f6aefa52e]\n"
+	       "[rank0]:/a(+0x10f9)[0x7fcfc668b0f9]\n[rank0]:/a(+0x10f9)[0x7fcfc668b0f9]\n[rank0]:/"
+	       "a(+0x10f9)[0x7fcfc668b0f9]\n",
+	        "2 tor tor/ 0x1f elf []\n3 /a a/ 0x10f9 elf []\n4 /a a/ 0x10f9 elf []\n5 /a a/ 0x10f8 elf []\n");
+	/* of Java's frames all but the first have return addresses, wherever the line has its module */
+	expect("x y: C  [liba.so+0x20]\nx y: C  [liba.so+0x20]\nx y: C  [liba.so+0x20]\n",
+	        "1 liba.so liba.so/ 0x20 image []\n2 liba.so liba.so/ 0x1f image []\n3 liba.so liba.so/ 0x1f image "
+	        "[]\n");
+	expect("remote: {\nremote:   \"frames\": [ { \"function\": null,\nremote: \"module\": \"a.so\", "
+	       "\"module_offset\": \"0x1\" } ]\n"
+	       "remote: }\n",
+	        "3 a.so a.so/ 0x1 image [null]\n");
+}
+
+/* Colours inside a line, which stay; line feeds of rsyslog; records of JSON with a line each; blanks at the end. */
+static void test_lines_as_logs_keep_them(void **state)
+{
+	(void)state;
+	expect(MAP_A "#1  \033[34m0x0000000000011010\033[m in \033[33m??\033[m () from \033[32m/l/x.so\033[m\n"
+	             "\033[36m> \033[0m  4:     0x11010 - <unknown>\033[0m  \r\n",
+	        "5 /a a/ 0x100f image [??]\n6 /a a/ 0x100f image [<unknown>]\n");
+	expect("Nov 26 18:56:33 host app[1]: crash#012    #0 0x562ff30eb1f3  (/a+0x11f3)#012#011  1136 [unknown] "
+	       "(/a)#012\n"
+	       "Nov 26 18:56:33 host app[1]: that was #012\n",
+	        "1 /a a/ 0x11f3 elf [  ]\n1 /a a/ 0x1136 file [[unknown]]\n");
+	expect("{\"time\":\"2026-11-26T18:56:33+01:00\",\"msg\":\"    #0 0x562ff30eb1f3  (/a \\\"b\\\"/c+0x11f3)\"}\n"
+	       "{\"msg\":\"C  [liba.so+0x20]\",\"level\":\"fatal\"}\n{\"msg\":\"C  "
+	       "[liba.so+0x20]\",\"level\":\"fatal\"}\n",
+	        "1 /a \"b\"/c c/ 0x11f3 elf [  ]\n2 liba.so liba.so/ 0x20 image []\n3 liba.so liba.so/ 0x1f image "
+	        "[]\n");
+	expect("    #0 0x562ff30eb1f3  (/a+0x11f3)   \n  4:     0x11010 - <unknown> \t\r\n" MAP_A,
+	        "1 /a a/ 0x11f3 elf [  ]\n2 /a a/ 0x100f image [<unknown>]\n");
+}
+
 /* Lines of two programs stand among each other, each with addresses of its own. */
 static void test_programs_in_one_log(void **state)
 {
@@ -2352,6 +2395,8 @@ int main(void)
 	        cmocka_unit_test(test_json_of_mongodb_and_abrt),
 	        cmocka_unit_test(test_samples_in_pieces),
 	        cmocka_unit_test(test_odd_paths),
+	        cmocka_unit_test(test_prefixes_of_unknown_forms),
+	        cmocka_unit_test(test_lines_as_logs_keep_them),
 	        cmocka_unit_test(test_paths_of_windows),
 	        cmocka_unit_test(test_programs_in_one_log),
 	        cmocka_unit_test(test_what_is_no_frame),

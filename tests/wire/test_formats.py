@@ -96,22 +96,116 @@ def test_a_sample_by_symbtool(sample):
     assert PLACE.findall(out) == places(*SAMPLES[sample]), out
 
 
-# As journalctl, docker logs -t and compose, kubectl, GitHub Actions and mails have it.
-PREFIXES = ["Nov 26 18:56:33 host app[123]: ", "2026-11-26T18:56:33.123456789Z ", "web-1  | ", "[pod/web-1/app] ", "[app] ", "2026-11-26T18:56:33.1234567Z \033[31m", "> "]
+# As logs, terminals, mails and build servers have it: journalctl and syslog, docker, kubectl, GitHub, GitLab, TeamCity, Jenkins, git, ctest, grep,
+# pytest, npm, Maven, glog and klog, logcat, Heroku, Ray, torchrun, mpirun, srun, pdsh, CloudWatch, Fly, Python's and Java's loggers, spdlog, Rust's,
+# nginx, Apache, PostgreSQL, Redis, the kernel, Unreal, Chromium, foreman, pm2, Vagrant, lerna, multilog.
+PREFIXES = [
+    "Nov 26 18:56:33 host app[123]: ",
+    "Nov 26 18:56:33 host app: ",
+    "<13>Nov 26 18:56:33 host app[123]: ",
+    "<165>1 2026-11-26T18:56:33.003Z host.example.com app 123 ID47 - ",
+    "<165>1 2026-11-26T18:56:33.003Z host app - - [a@32473 b=\"3\"] ",
+    "2026-11-26T18:56:33+0100 host app[123]: ",
+    "2026-11-26T18:56:33.123456+01:00 host app[123]: ",
+    "Nov 26 18:56:33.123456 host app[123]: ",
+    "[ 1234.567890] host app[123]: ",
+    "app[123]: ",
+    "2026-11-26T18:56:33.123456789Z ",
+    "web-1  | ",
+    "[pod/web-1/app] ",
+    "2026-11-26T18:56:33.123456789Z stderr F ",
+    "web-1 app ",
+    "2026-11-26T18:56:33+01:00 {app=\"web\"} ",
+    "build\tRun tests\t2026-11-26T18:56:33.1234567Z ",
+    "2026-11-26T18:56:33.123456Z 01O ",
+    "[2026-11-26T18:56:33.123Z] ",
+    "[18:56:33]W:\t [Step 1/2] ",
+    "[18:56:33] ",
+    "> ",
+    ">> ",
+    "| ",
+    "# ",
+    "// ",
+    "    ",
+    "remote: ",
+    "12: ",
+    "     12\t",
+    "app.log:12:",
+    "app.log-12-",
+    "12:",
+    "E   ",
+    "npm ERR! ",
+    "[ERROR] ",
+    "[INFO] ",
+    "I1126 18:56:33.123456   12345 main.go:123] ",
+    "E20261126 18:56:33.123456 12345 main.cc:12] ",
+    "F/DEBUG   (  123): ",
+    "11-26 18:56:33.123   123   124 F DEBUG   : ",
+    "11-26 18:56:33.123 F/DEBUG   (  123): ",
+    "F libc    : ",
+    "2026-11-26T18:56:33.123456+00:00 app[web.1]: ",
+    "(RayWorker pid=1) ",
+    "(RayWorker pid=1, ip=10.0.0.1) ",
+    "[rank0]: ",
+    "[default0]:",
+    "[1,0]<stderr>:",
+    "0: ",
+    "host1: ",
+    "host1\t",
+    "2026-11-26T18:56:33.123000+00:00 web/app/3f2a ",
+    "2026-11-26T18:56:33Z app[148ed] ams [info]",
+    "2026-11-26 18:56:33,123 ERROR root: ",
+    "ERROR:root:",
+    "2026-11-26 18:56:33,123 [main] ERROR com.x.Y - ",
+    "[2026-11-26 18:56:33.123] [error] ",
+    "[2026-11-26T18:56:33Z ERROR app] ",
+    "2026-11-26T18:56:33.123456Z ERROR app: ",
+    "2026/11/26 18:56:33 [alert] 123#123: ",
+    "[Thu Nov 26 18:56:33.123456 2026] [core:notice] [pid 123:tid 456] ",
+    "2026-11-26 18:56:33.123 UTC [123] LOG:  ",
+    "123:M 26 Nov 2026 18:56:33.123 # ",
+    "[Thu Nov 26 18:56:33 2026] ",
+    "<6>[ 1234.567890] ",
+    "[2026.11.26-18.56.33:123][  0]LogCore: ",
+    "[123:123:1126/185633.123456:ERROR:file.cc(12)] ",
+    "18:56:33 web.1  | ",
+    "0|app  | ",
+    "==> default: ",
+    "    default: ",
+    "@scope/pkg: ",
+    "\u001b[36mweb-1  | \u001b[0m",
+    "@4000000067460f1b0a2b3c4d ",
+    "2026-11-26T18:56:33.1234567Z \033[31m",
+]  # fmt: skip
+# Which samples lose names behind which prefix. grep's numbers touch the addresses of a memory map; JSON of several lines is recognised by its
+# first brace, which needs a line before it; so does a first frame of perf.
+LOST = {
+    "# ": ["eu-stack-b", "gdb-full"], "123:M 26 Nov 2026 18:56:33.123 # ": ["eu-stack-b", "gdb-full"],
+    "app.log:12:": ["ada", "massif", "node", "ruby"], "app.log-12-": ["ada", "massif", "node", "ruby"], "12:": ["ada", "massif", "node", "ruby"],
+    "I1126 18:56:33.123456   12345 main.go:123] ": ["perf-handler"], "11-26 18:56:33.123   123   124 F DEBUG   : ": ["perf-handler"],
+    "E   ": ["node-report"], "2026-11-26 18:56:33.123 UTC [123] LOG:  ": ["node-report"], "@scope/pkg: ": ["node-report"], "\x1b[36mweb-1  | \x1b[0m": ["node-report"],
+    "2026-11-26T18:56:33.1234567Z \033[31m": ["node-report"], "@4000000067460f1b0a2b3c4d ": ["node-report"],
+}  # fmt: skip
+
+
+def behind_prefixes(sample, tmp_path):
+    """The sample behind each prefix, with names, as symbtool gives it: each in a file of its own."""
+    modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
+    lines = read(sample + ".txt").splitlines(True)
+    for i, prefix in enumerate(PREFIXES):
+        (tmp_path / f"{i:03}").write_text("".join(prefix + line for line in lines) + "the end\n")
+    out = run_filter("", *modules, *[str(tmp_path / f"{i:03}") for i in range(len(PREFIXES))]).stdout.decode()
+    return out.split("the end\n")[:-1]
 
 
 @pytest.mark.slow
-def test_samples_behind_the_prefix_of_a_log(tmp_path):
-    """Every sample has the names that it has without, once for each prefix."""
-    modules = [word for module in MODULES for word in ("--module", f"{module}={os.path.join(CRASH, module.split('.')[0])}.sym")]
-    lost = {}
-    for sample, functions in SAMPLES.items():
-        lines = read(sample + ".txt").splitlines(True)
-        (tmp_path / sample).write_text("\n".join("".join(prefix + line for line in lines) for prefix in PREFIXES))
-        found = PLACE.findall(run_filter("", *modules, str(tmp_path / sample)).stdout.decode())
-        if found != places(*functions) * len(PREFIXES):
-            lost[sample] = found
-    assert not lost
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sample_behind_the_prefix_of_a_log(sample, tmp_path):
+    """It has the names that it has without."""
+    texts = behind_prefixes(sample, tmp_path)
+    assert len(texts) == len(PREFIXES)
+    lost = [prefix for prefix, text in zip(PREFIXES, texts) if PLACE.findall(text) != places(*SAMPLES[sample])]
+    assert lost == [prefix for prefix in PREFIXES if sample in LOST.get(prefix, [])]
 
 
 def logged(text, whole):

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "text/common.h"
+
+/* Passes what both have in common: the same bytes, or digits in both. */
+static void pass_common(struct rest *a, struct rest *b)
+{
+	while (a->at < a->end && b->at < b->end) {
+		if (!is_digit(peek(a)) || !is_digit(peek(b))) {
+			if (*a->at != *b->at)
+				return;
+			a->at++;
+			b->at++;
+			continue;
+		}
+		while (is_digit(peek(a)))
+			a->at++;
+		while (is_digit(peek(b)))
+			b->at++;
+	}
+}
+
+struct str text_common_match(struct rest line, struct str prefix)
+{
+	const char *from = line.at;
+	struct rest p = {prefix.data, prefix.data + prefix.len};
+	pass_common(&line, &p);
+	/* editors and mailers take away the blank at the end of a line that is empty otherwise */
+	bool ends = line.at == line.end && p.at + 1 == p.end && is_blank(*p.at);
+	return p.at == p.end || ends ? between(from, line.at) : (struct str){"", 0};
+}
+
+struct str text_common_with_before(const struct text_common *c, struct rest line)
+{
+	const char *from = line.at;
+	struct rest before = {c->before, c->before + c->before_len};
+	if (line.end - line.at > COMMON_MAX)
+		line.end = line.at + COMMON_MAX;
+	pass_common(&line, &before);
+	return between(from, line.at);
+}
+
+/* Marks behind which the text of a log begins, also without a blank. */
+static bool is_mark(int c)
+{
+	return c > 0 && strchr("]):|>;", c);
+}
+
+const char *text_common_cut(struct str common, struct rest line, const char *from)
+{
+	const char *begin = common.data, *end = begin + common.len;
+	const char *at = from;
+	if (!at)
+		for (at = begin; at < end && is_blank((unsigned char)*at); at++)
+			;
+	while (at < end && ++at < line.end) {
+		int last = (unsigned char)at[-1];
+		int before = at - begin > 1 ? (unsigned char)at[-2] : ' ';
+		bool number = is_digit(before) && is_digit((unsigned char)*at); /* of a date or time */
+		bool blank = at < end && is_blank((unsigned char)*at);          /* it belongs to the prefix, too */
+		bool mark = last == '-' ? is_digit(before) : is_mark(last);     /* "app.log-12-" of grep */
+		if (is_blank(last) ? !is_blank(before) : mark && !number && !blank)
+			return at;
+	}
+	return NULL;
+}
