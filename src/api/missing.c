@@ -26,7 +26,8 @@ void missing_note_request(const struct exchange *x, struct str name, struct str 
 	const char *agent = exchange_param(x, "HTTP_USER_AGENT");
 	if (!bucket_can_hold(name, id))
 		return;
-	missing_note(symfiles_missing(services_symfiles()), name, id, str_from(agent ? agent : ""), time(NULL));
+	missing_note(symfiles_missing(services_symfiles()), name, id, str_from(agent ? agent : ""),
+	        client_key_hash(x->client, 0), time(NULL));
 }
 
 /* ---- telling other hosts ---- */

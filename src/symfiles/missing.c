@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table of sets of a few places each, as in a processor's cache: a new module takes the place of the one in its set
- * that was asked for least often and, of these, longest ago. */
+ * that the fewest clients asked for, of these least often and, of these, longest ago; but of none that several did. */
 #include <config.h>
 
 #include "symfiles/missing.h"
@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 
-enum { WAYS = 4, SETS = MISSING_MAX / WAYS, DAY = 24 * 3600, LINES_A_MINUTE = 60 };
+enum { WAYS = 4, SETS = MISSING_MAX / WAYS, DAY = 24 * 3600, FORGOTTEN = 7 * DAY, LINES_A_MINUTE = 60 };
 
 struct place {
 	struct missing_module m; /* count 0: empty */
@@ -46,13 +46,20 @@ void missing_list_free(struct missing_list *l)
 	free(l);
 }
 
+unsigned missing_clients(const struct missing_module *m)
+{
+	return (unsigned)__builtin_popcountll(m->clients);
+}
+
 static bool is_before(const struct missing_module *a, const struct missing_module *b)
 {
+	if (missing_clients(a) != missing_clients(b))
+		return missing_clients(a) < missing_clients(b);
 	return a->count != b->count ? a->count < b->count : a->last < b->last;
 }
 
-/* The module's place, or the one that it takes. */
-static struct place *find_place(struct missing_list *l, struct str name, struct str id)
+/* The module's place, or the one that it takes; NULL: it gets none. */
+static struct place *find_place(struct missing_list *l, struct str name, struct str id, int64_t now)
 {
 	struct place *set = l->places[name_hash_seeded(name, id, l->seed) % SETS], *least = set;
 	for (unsigned i = 0; i < WAYS; i++) {
@@ -61,6 +68,8 @@ static struct place *find_place(struct missing_list *l, struct str name, struct 
 		if (is_before(&set[i].m, &least->m))
 			least = &set[i];
 	}
+	if (missing_clients(&least->m) > 1 && now - least->m.last < FORGOTTEN)
+		return NULL;
 	*least = (struct place){.m.count = 0};
 	memcpy(least->m.name, name.data, name.len);
 	memcpy(least->m.id, id.data, id.len);
@@ -91,7 +100,8 @@ static void copy_agent(char to[MISSING_AGENT], struct str agent)
 	memset(to + n, 0, MISSING_AGENT - n);
 }
 
-void missing_note(struct missing_list *l, struct str name, struct str id, struct str agent, int64_t now)
+void missing_note(
+        struct missing_list *l, struct str name, struct str id, struct str agent, uint64_t client, int64_t now)
 {
 	char upper[MISSING_ID];
 	if (!name.len || name.len >= MISSING_NAME || !id.len || id.len >= MISSING_ID)
@@ -100,13 +110,16 @@ void missing_note(struct missing_list *l, struct str name, struct str id, struct
 	char who[MISSING_AGENT];
 	copy_agent(who, agent);
 	pthread_mutex_lock(&l->lock);
-	struct place *p = find_place(l, name, (struct str){upper, id.len});
-	bool line = is_worth_a_line(l, p, now);
-	p->m.first = p->m.count ? p->m.first : now;
-	p->m.count++;
-	p->m.last = now;
-	memcpy(p->m.agent, who, sizeof who);
-	l->changed = true;
+	struct place *p = find_place(l, name, (struct str){upper, id.len}, now);
+	bool line = p && is_worth_a_line(l, p, now);
+	if (p) {
+		p->m.first = p->m.count ? p->m.first : now;
+		p->m.count++;
+		p->m.clients |= UINT64_C(1) << client % 64;
+		p->m.last = now;
+		memcpy(p->m.agent, who, sizeof who);
+		l->changed = true;
+	}
 	pthread_mutex_unlock(&l->lock);
 	if (line)
 		log_event(LOG_LEVEL_INFO, "missing", "%.*s/%.*s, asked for by %s", STR_FMT(name), STR_FMT(id), who);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/json_text.h"
 #include "base/process.h"
 
@@ -151,6 +152,9 @@ static bool module_from(struct missing_module *m, const json_t *j)
 	m->count = count > 0 ? (uint64_t)count : 0;
 	m->first = json_integer_value(json_object_get(j, "first"));
 	m->last = json_integer_value(json_object_get(j, "last"));
+	const char *clients = json_string_value(json_object_get(j, "clients"));
+	if (!clients || !hex_read_number(str_from(clients), &m->clients))
+		m->clients = 1;
 	return count > 0 && take_text(m->name, sizeof m->name, json_object_get(j, "debug_file")) &&
 	       take_text(m->id, sizeof m->id, json_object_get(j, "debug_id")) &&
 	       take_text(m->agent, sizeof m->agent, json_object_get(j, "agent"));
@@ -163,10 +167,13 @@ static int by_module(const void *a, const void *b)
 	return names ? names : strcmp(x->id, y->id);
 }
 
-/* Those wanted most first; of these the latest. */
+/* Those that most clients want first, of these most often; of these the latest. */
 static int by_count(const void *a, const void *b)
 {
 	const struct missing_module *x = a, *y = b;
+	unsigned of_x = missing_clients(x), of_y = missing_clients(y);
+	if (of_x != of_y)
+		return of_x < of_y ? 1 : -1;
 	if (x->count != y->count)
 		return x->count < y->count ? 1 : -1;
 	return x->last != y->last ? (x->last < y->last ? 1 : -1) : by_module(a, b);
@@ -184,6 +191,7 @@ static size_t merge(struct missing_module *m, size_t count)
 		}
 		struct missing_module *into = &m[n - 1];
 		into->count += m[i].count;
+		into->clients |= m[i].clients;
 		into->first = m[i].first < into->first ? m[i].first : into->first;
 		if (m[i].last > into->last) {
 			into->last = m[i].last;
@@ -194,16 +202,23 @@ static size_t merge(struct missing_module *m, size_t count)
 	return n;
 }
 
+/* Which clients, for other processes; or how many. */
+static json_t *clients_json(const struct missing_module *m, bool which)
+{
+	return which ? json_sprintf("%llx", (unsigned long long)m->clients) : json_integer(missing_clients(m));
+}
+
 /* NULL if out of memory: names and agents are texts (missing_note). */
-static json_t *list_json(const struct missing_module *m, size_t count)
+static json_t *list_json(const struct missing_module *m, size_t count, bool which)
 {
 	json_t *list = json_array();
 	bool ok = list;
 	for (size_t i = 0; i < count && ok; i++)
 		ok = json_array_append_new(
-		             list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "debug_file", m[i].name, "debug_id",
-		                           m[i].id, "count", (json_int_t)m[i].count, "first", (json_int_t)m[i].first,
-		                           "last", (json_int_t)m[i].last, "agent", m[i].agent)) == 0;
+		             list, json_pack("{s:s, s:s, s:I, s:o, s:I, s:I, s:s}", "debug_file", m[i].name, "debug_id",
+		                           m[i].id, "count", (json_int_t)m[i].count, "clients",
+		                           clients_json(&m[i], which), "first", (json_int_t)m[i].first, "last",
+		                           (json_int_t)m[i].last, "agent", m[i].agent)) == 0;
 	if (ok)
 		return list;
 	json_decref(list);
@@ -220,7 +235,7 @@ void missing_share(struct missing_list *l, struct mc_client *c, int64_t now)
 	size_t n = m ? missing_copy(l, m, MISSING_MAX, now - KEPT) : 0;
 	if (m)
 		qsort(m, n, sizeof *m, by_count);
-	json_t *list = m ? list_json(m, n < SHARED_MAX ? n : SHARED_MAX) : NULL, *names = NULL;
+	json_t *list = m ? list_json(m, n < SHARED_MAX ? n : SHARED_MAX, true) : NULL, *names = NULL;
 	bool told = list && !get_names(&names, c, &e);
 	if (told) {
 		put(c, own_name(), list);
@@ -267,8 +282,8 @@ enum err missing_json(
 	enum err err = c ? add_others(c, m, &n, now, e) : ERR_OK;
 	if (!err) {
 		n = merge(m, n);
-		json_t *body =
-		        json_pack("{s:o, s:I}", "missing", list_json(m, n < max ? n : max), "modules", (json_int_t)n);
+		json_t *body = json_pack(
+		        "{s:o, s:I}", "missing", list_json(m, n < max ? n : max, false), "modules", (json_int_t)n);
 		*text = json_text(body, JSON_COMPACT);
 		json_decref(body);
 	}

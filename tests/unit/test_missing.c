@@ -55,7 +55,7 @@ static int teardown(void **state)
 static unsigned note(const char *name, const char *agent, int64_t now)
 {
 	unsigned before = lines;
-	missing_note(list, str_from(name), str_from("ab1"), str_from(agent), now);
+	missing_note(list, str_from(name), str_from("ab1"), str_from(agent), 1, now);
 	return lines - before;
 }
 
@@ -98,13 +98,49 @@ static void what_was_asked_for_is_copied(void **state)
 	assert_int_equal(missing_copy(list, m, 3, START + 10), 0);
 	assert_int_equal(missing_copy(list, m, 3, START + 9), 1);
 	assert_string_equal(m[0].name, "b.so");
-	missing_note(list, str_from("b.so"), str_from("AB1"), str_from(""), START + 3);
+	missing_note(list, str_from("b.so"), str_from("AB1"), str_from(""), 1, START + 3);
 	assert_int_equal(missing_copy(list, m, 3, START + 5), 1);
 	assert_string_equal(m[0].name, "a.so");
 	assert_string_equal(m[0].id, "AB1");
 	assert_string_equal(m[0].agent, "two");
 	assert_int_equal(m[0].count, 2);
 	assert_true(m[0].first == START && m[0].last == START + 5);
+}
+
+static bool is_listed(const char *name, unsigned clients)
+{
+	static struct missing_module m[MISSING_MAX];
+	size_t n = missing_copy(list, m, MISSING_MAX, 0);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(m[i].name, name) == 0)
+			return missing_clients(&m[i]) == clients;
+	return false;
+}
+
+/* However many it makes up, and however often it asks for each. */
+static void names_of_one_client_displace_nothing_that_several_want(void **state)
+{
+	char name[20];
+	(void)state;
+	for (uint64_t client = 5; client < 8; client++) {
+		missing_note(list, str_from("wanted.so"), str_from("1"), str_from(""), client, START);
+		missing_note(list, str_from("wanted.so"), str_from("1"), str_from(""), client, START);
+	}
+	for (unsigned i = 0; i < 10 * MISSING_MAX; i++) {
+		sprintf(name, "%u.so", i / 10);
+		missing_note(list, str_from(name), str_from("1"), str_from(""), 9, START + i % DAY);
+	}
+	for (unsigned i = 0; i < 4 * MISSING_MAX; i++) {
+		sprintf(name, "%u.dll", i);
+		missing_note(list, str_from(name), str_from("1"), str_from(""), 9, START + DAY);
+	}
+	assert_true(is_listed("wanted.so", 3));
+	/* nor do those of several that come later */
+	for (unsigned i = 0; i < 8 * MISSING_MAX; i++) {
+		sprintf(name, "%u.so", i / 2);
+		missing_note(list, str_from(name), str_from("2"), str_from(""), 10 + i % 2, START + DAY);
+	}
+	assert_true(is_listed("wanted.so", 3));
 }
 
 static void news_is_told_once(void **state)
@@ -124,6 +160,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(a_module_is_logged_once_a_day, setup, teardown),
 	        cmocka_unit_test_setup_teardown(of_many_in_a_minute_the_rest_is_logged_later, setup, teardown),
 	        cmocka_unit_test_setup_teardown(what_was_asked_for_is_copied, setup, teardown),
+	        cmocka_unit_test_setup_teardown(
+	                names_of_one_client_displace_nothing_that_several_want, setup, teardown),
 	        cmocka_unit_test_setup_teardown(news_is_told_once, setup, teardown),
 	};
 	return cmocka_run_group_tests_name("missing", tests, NULL, NULL);

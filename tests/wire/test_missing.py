@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GET /api/missing: what was asked for and not found."""
 
+import http.client
+import json
 import time
 
 import pytest
@@ -96,6 +98,23 @@ def test_what_somebody_makes_up_is_bounded_and_displaces_nothing_that_is_wanted(
         assert len(reply["missing"]) == 1000 and reply["missing"][0]["debug_file"] == "wanted.so"
         lines = [line for line in s.daemon.log_lines() if line.get("event") == "missing"]
         assert len(lines) <= 60 * (2 + (time.monotonic() - began) // 60)
+
+
+@pytest.mark.slow
+def test_one_client_pushes_nothing_off_the_list_that_several_want():
+    """However many names it makes up, and however often it asks for each."""
+    with Stack(keys=True, memcached=1, config={"missing_ttl": "0"}) as s:
+        for address in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
+            connection = http.client.HTTPConnection("127.0.0.1", s.client.port, timeout=60, source_address=(address, 0))
+            connection.request("POST", "/symbolicate/v5", json.dumps(job([module("wanted.so")], [[0, 0x1000]])))
+            assert connection.getresponse().status == 200
+            connection.close()
+        for batch in range(12):
+            for _ in range(5):
+                ask(s, *(module(f"noise{batch}.{i}.so") for i in range(900)))
+        first = listed(s)[0]
+        assert (first["debug_file"], first["clients"], first["count"]) == ("wanted.so", 3, 3)
+        assert all(m["clients"] == 1 for m in listed(s)[1:])
 
 
 def test_a_restart_loses_nothing_that_memcached_has():
