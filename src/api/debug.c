@@ -97,7 +97,7 @@ char *inquiry_debug(const struct inquiry *s)
 			ok &= set_module(bases, w, json_sprintf("0x%" PRIx64, w->image_base));
 		if (inquiry_file_map(w)->count)
 			ok &= set_module(segments, w, file_map_json(inquiry_file_map(w)));
-		uint64_t left_out = w->state == WANT_FOUND ? atomic_load(&w->module->damaged) : 0;
+		uint64_t left_out = w->state == WANT_FOUND ? w->module->map->damaged : 0;
 		if (left_out)
 			ok &= set_module(
 			        w->kind == WANT_SYMBFILE ? missing : damaged, w, json_integer((json_int_t)left_out));

@@ -15,8 +15,8 @@
 /* What the memory is for; each kind has a gauge, symbolicated_memory_bytes. */
 enum account_kind {
 	ACCOUNT_PAGES = M_MEMORY_PAGES,     /* pages and roots of maps, in the cache or held for replies */
-	ACCOUNT_TEXTS = M_MEMORY_TEXTS,     /* texts of symbol files, with their indexes */
-	ACCOUNT_MAKERS = M_MEMORY_MAKERS,   /* who makes pages of a text */
+	ACCOUNT_TEXTS = M_MEMORY_TEXTS,     /* records of symbol files, until their pages are made */
+	ACCOUNT_MAKERS = M_MEMORY_MAKERS,   /* who makes pages of these records */
 	ACCOUNT_RECORDS = M_MEMORY_RECORDS, /* records of symbfiles while their map is built */
 	ACCOUNT_UPLOADS = M_MEMORY_UPLOADS, /* what is being uploaded */
 	ACCOUNT_BODIES = M_MEMORY_BODIES,   /* bodies of requests, and what is read from them */

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* At the start of a block that is kept. */
 struct kept {
@@ -48,13 +47,6 @@ void block_pool_free(struct block_pool *p)
 	free(p);
 }
 
-static void note_given_back(struct block_pool *p, uint32_t bytes)
-{
-	pthread_mutex_lock(&p->lock);
-	p->used_bytes -= bytes;
-	pthread_mutex_unlock(&p->lock);
-}
-
 uint8_t *block_get(struct block_pool *p)
 {
 	pthread_mutex_lock(&p->lock);
@@ -75,7 +67,9 @@ uint8_t *block_get(struct block_pool *p)
 		madvise(data, BLOCK_SIZE, MADV_POPULATE_WRITE);
 		return data;
 	}
-	note_given_back(p, BLOCK_SIZE);
+	pthread_mutex_lock(&p->lock);
+	p->used_bytes -= BLOCK_SIZE;
+	pthread_mutex_unlock(&p->lock);
 	return NULL;
 }
 
@@ -95,25 +89,6 @@ void block_put(struct block_pool *p, uint8_t *data)
 	pthread_mutex_unlock(&p->lock);
 	if (block)
 		munmap(block, BLOCK_SIZE);
-}
-
-uint32_t block_cut(struct block_pool *p, uint8_t *block, uint32_t bytes)
-{
-	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE), left = (bytes + page - 1) / page * page;
-	if (left >= BLOCK_SIZE || munmap(block + left, BLOCK_SIZE - left) != 0)
-		return BLOCK_SIZE;
-	note_given_back(p, BLOCK_SIZE - left);
-	return left;
-}
-
-void block_put_part(struct block_pool *p, uint8_t *part, uint32_t bytes)
-{
-	if (bytes == BLOCK_SIZE) {
-		block_put(p, part);
-		return;
-	}
-	munmap(part, bytes);
-	note_given_back(p, bytes);
 }
 
 uint64_t block_pool_used(struct block_pool *p)

@@ -19,10 +19,6 @@ void block_pool_free(struct block_pool *p);
 uint8_t *block_get(struct block_pool *p);
 /* NULL is fine. */
 void block_put(struct block_pool *p, uint8_t *block);
-/* Gives back what is behind the first bytes of a block, of which there are more than none; returns how many are left of
- * it. That is given back by block_put_part, no longer by block_put. */
-uint32_t block_cut(struct block_pool *p, uint8_t *block, uint32_t bytes);
-void block_put_part(struct block_pool *p, uint8_t *part, uint32_t bytes);
 /* Bytes of the blocks that are in use. */
 uint64_t block_pool_used(struct block_pool *p);
 /* Frees the unused blocks: at once, or, if called now and then, when nobody has used the pool since the last call. */

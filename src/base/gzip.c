@@ -88,50 +88,6 @@ static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 	return result < 0 ? ERR_CORRUPT : ERR_OK;
 }
 
-/* All of a state but what of its buffer is not in use. */
-struct gunzip_place {
-	bool ended, padded, header_read;
-	struct isal_gzip_header header;
-	size_t len;
-	uint8_t state[];
-};
-
-static struct gunzip_place *inflater_save(const struct inflater *i)
-{
-	size_t len = offsetof(struct inflate_state, tmp_out_buffer) + (size_t)i->state.tmp_out_valid;
-	struct gunzip_place *p = malloc(sizeof *p + len);
-	if (!p)
-		return NULL;
-	p->header_read = i->header_read;
-	p->header = i->header;
-	p->len = len;
-	memcpy(p->state, &i->state, len);
-	return p;
-}
-
-void gunzip_place_free(struct gunzip_place *p)
-{
-	free(p);
-}
-
-size_t gunzip_place_bytes(const struct gunzip_place *p)
-{
-	return sizeof *p + p->len;
-}
-
-static size_t inflater_bytes(void)
-{
-	return sizeof(struct inflater);
-}
-
-static bool inflater_go(struct inflater *i, const struct gunzip_place *p)
-{
-	memcpy(&i->state, p->state, p->len);
-	i->header = p->header;
-	i->header_read = p->header_read;
-	return true;
-}
-
 struct deflater {
 	struct isal_zstream stream;
 	uint8_t level_buf[ISAL_DEF_LVL1_DEFAULT];
@@ -199,45 +155,6 @@ static enum err inflater_run(struct inflater *i, struct flow *f, bool *ended)
 		return ERR_NO_MEMORY;
 	/* Z_BUF_ERROR: too little input or room to do anything, which the caller notices. */
 	return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR ? ERR_OK : ERR_CORRUPT;
-}
-
-struct gunzip_place {
-	bool ended, padded;
-	z_stream stream;
-};
-
-static struct gunzip_place *inflater_save(const struct inflater *i)
-{
-	struct gunzip_place *p = calloc(1, sizeof *p);
-	/* The library does not write to what it copies, which only lacks the const. */
-	if (p && inflateCopy(&p->stream, (z_stream *)(uintptr_t)&i->stream) == Z_OK)
-		return p;
-	free(p);
-	return NULL;
-}
-
-void gunzip_place_free(struct gunzip_place *p)
-{
-	if (p)
-		inflateEnd(&p->stream);
-	free(p);
-}
-
-/* A window, and the tables of a block: zconf.h. */
-static size_t inflater_bytes(void)
-{
-	return sizeof(struct inflater) + (40 << 10);
-}
-
-size_t gunzip_place_bytes(const struct gunzip_place *p)
-{
-	return sizeof *p - sizeof p->stream + inflater_bytes();
-}
-
-static bool inflater_go(struct inflater *i, const struct gunzip_place *p)
-{
-	inflateEnd(&i->stream);
-	return inflateCopy(&i->stream, (z_stream *)(uintptr_t)&p->stream) == Z_OK;
 }
 
 struct deflater {
@@ -337,30 +254,6 @@ enum err gunzip_step(
 bool gunzip_complete(const struct gunzip *g)
 {
 	return g->ended && !g->broken;
-}
-
-size_t gunzip_bytes(const struct gunzip *g)
-{
-	return sizeof *g - sizeof g->inflater + inflater_bytes();
-}
-
-struct gunzip_place *gunzip_save(const struct gunzip *g)
-{
-	struct gunzip_place *p = inflater_save(&g->inflater);
-	if (p) {
-		p->ended = g->ended;
-		p->padded = g->padded;
-	}
-	return p;
-}
-
-bool gunzip_go(struct gunzip *g, const struct gunzip_place *p)
-{
-	bool went = inflater_go(&g->inflater, p);
-	g->broken = went ? ERR_OK : ERR_NO_MEMORY;
-	g->ended = p->ended;
-	g->padded = p->padded;
-	return went;
 }
 
 struct gzip {

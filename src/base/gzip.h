@@ -23,19 +23,6 @@ enum err gunzip_step(
 /* Whether the input so far ends exactly at the end of a member, or in padding. */
 bool gunzip_complete(const struct gunzip *g);
 
-/* Bytes of memory that it takes. */
-size_t gunzip_bytes(const struct gunzip *g);
-
-/* A place in a text, to inflate from there again. */
-struct gunzip_place;
-/* Where it is. NULL if out of memory. */
-struct gunzip_place *gunzip_save(const struct gunzip *g);
-void gunzip_place_free(struct gunzip_place *p); /* NULL is fine */
-/* Bytes of memory that it takes. */
-size_t gunzip_place_bytes(const struct gunzip_place *p);
-/* Goes there: the next input must be what followed. False if out of memory; it is broken then. */
-bool gunzip_go(struct gunzip *g, const struct gunzip_place *p);
-
 /* Compresses a text, piece by piece, to one gzip member at a fast level. size: about how many bytes will come. */
 struct gzip;
 struct gzip *gzip_new(uint64_t size);

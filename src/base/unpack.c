@@ -99,11 +99,6 @@ bool unpacker_complete(const struct unpacker *u)
 	return u->packing == PACKING_ZSTD ? unzstd_complete(u->unzstd) : gunzip_complete(u->gunzip);
 }
 
-const struct gunzip *unpacker_gunzip(const struct unpacker *u)
-{
-	return u->packing == PACKING_GZIP ? u->gunzip : NULL;
-}
-
 const char *unpacker_bad(const struct unpacker *u)
 {
 	return u->packing == PACKING_ZSTD ? "bad zstd" : "bad gzip";

@@ -87,7 +87,6 @@ struct module *module_new(const struct module_hash *hash, struct offmap *map)
 	m->hash = *hash;
 	m->since = clock_now();
 	m->map = map;
-	atomic_init(&m->damaged, map->damaged);
 	m->bytes = root_bytes(map);
 	for (uint32_t i = 0; i < map->code_count; i++)
 		m->bytes += map->code[i] ? page_bytes(map->code[i]) : 0;
@@ -506,7 +505,7 @@ static enum err make_page(struct page_cache *c, struct module *m, struct symmap 
 	permit_give();
 	if (!symmap_take(text, false, &maker))
 		return ERR_NO_MEMORY;
-	if (!(*out = module_page(c, m, kind, number)) && (*out = symmap_make(&maker, kind, number, NULL))) {
+	if (!(*out = module_page(c, m, kind, number)) && (*out = symmap_make(&maker, kind, number))) {
 		module_put_page(c, m, number, *out);
 		page_cache_evict(c);
 	}

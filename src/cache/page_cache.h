@@ -21,20 +21,19 @@ struct module {
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
 	                      loaded it */
-	atomic_bool shared;   /* memcached has its root: pages that are made from the text are sent there */
-	atomic_bool finished; /* all its pages are being made, or have been */
-	atomic_uint sent;     /* pages that were made from the text and sent to memcached */
-	atomic_bool stored;   /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
-	                         module */
-	atomic_bool used;     /* since the clock last passed */
-	atomic_uint used_at;  /* page_cache_tick when it was last asked for */
-	int64_t since;        /* clock_now() when it was made */
-	_Atomic uint64_t damaged; /* map->damaged, readable while that is still being counted */
-	uint64_t origin;          /* for symbfiles: symbfile_sets.hash when they were loaded; 0: unknown */
-	_Atomic int64_t checked;  /* clock_now() when its marker or origin was last seen unchanged */
-	int64_t lost_at; /* clock_now() when it was loaded because memcached had lost a page; 0: not for that */
-	uint64_t bytes;  /* charged to the cache, under lock */
-	bool in_cache;   /* under lock */
+	atomic_bool shared;      /* memcached has its root: pages that are made from the text are sent there */
+	atomic_bool finished;    /* all its pages are being made, or have been */
+	atomic_uint sent;        /* pages that were made from the text and sent to memcached */
+	atomic_bool stored;      /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
+	                            module */
+	atomic_bool used;        /* since the clock last passed */
+	atomic_uint used_at;     /* page_cache_tick when it was last asked for */
+	int64_t since;           /* clock_now() when it was made */
+	uint64_t origin;         /* for symbfiles: symbfile_sets.hash when they were loaded; 0: unknown */
+	_Atomic int64_t checked; /* clock_now() when its marker or origin was last seen unchanged */
+	int64_t lost_at;         /* clock_now() when it was loaded because memcached had lost a page; 0: not for that */
+	uint64_t bytes;          /* charged to the cache, under lock */
+	bool in_cache;           /* under lock */
 	LIST_ENTRY(module) chain;
 	bool is_listed; /* among the unfinished; this and the next are under a lock of the cache */
 	TAILQ_ENTRY(module) unfinished;

@@ -348,15 +348,13 @@ static enum mc_status store_root(struct storing *s)
 	return status == MC_OK ? flush(s) : status;
 }
 
-static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count, const uint32_t *order)
+static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t number = order ? order[i] : i;
-		struct page *p =
-		        s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, number) : NULL;
+		struct page *p = s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, i) : NULL;
 		if (!p)
 			return MC_DOWN;
-		enum mc_status status = add_page(s, number, p);
+		enum mc_status status = add_page(s, i, p);
 		page_unref(p);
 		if (status != MC_OK)
 			return status;
@@ -376,9 +374,9 @@ enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const
 {
 	struct storing s;
 	storing_init(&s, c, m, options, source);
-	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count, NULL);
+	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count);
 	if (status == MC_OK)
-		status = store_pages(&s, PAGE_CODE, m->map->code_count, source->code_order);
+		status = store_pages(&s, PAGE_CODE, m->map->code_count);
 	if (status == MC_OK)
 		status = source->go_on(source->arg) ? store_root(&s) : MC_DOWN;
 	*bytes = s.total;

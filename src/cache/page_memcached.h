@@ -54,8 +54,7 @@ struct store_options {
 /* Supplies the pages to store. */
 struct store_source {
 	struct page *(*page)(void *arg, enum page_kind kind, uint32_t number); /* with a reference; NULL gives up */
-	bool (*go_on)(void *arg);   /* called before each value; false gives up */
-	const uint32_t *code_order; /* numbers of the code pages in the order to store them; NULL: ascending */
+	bool (*go_on)(void *arg); /* called before each value; false gives up */
 	void *arg;
 };
 /* Write the root of a map whose pages are not all there, or one of its pages. */

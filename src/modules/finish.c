@@ -37,10 +37,8 @@ struct finishing {
 	/* for a symbol file */
 	struct symmap *text; /* NULL: all pages are made already */
 	struct symmap_maker maker;
-	struct sympages_counts counts; /* with the lines that the index counted as damaged */
-	uint64_t raw_bytes;            /* of the pages that were made */
-	uint64_t step, made; /* step: pages seen in this pass; made: pages made, and so counted, in all passes */
-	bool keeps;          /* keep every page in the cache; otherwise only while there is room */
+	uint64_t raw_bytes, passed; /* of the pages that this pass over all has come by; how many */
+	bool keeps;                 /* keep every page in the cache; otherwise only while there is room */
 };
 
 static const char invalidated[] = "the module was invalidated or evicted meanwhile";
@@ -80,55 +78,47 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
 	               : "memcached does not answer";
 }
 
-/* ---- pages of a text ---- */
+/* ---- pages made from records ---- */
 
-/* Puts the page into the cache if it should stay there, and returns whether it does. *p becomes the page as cached,
- * perhaps compressed. */
-static bool keep_page(struct finishing *f, uint32_t number, struct page **p, uint64_t raw_bytes)
+/* Puts a page that was made into the cache, if it should stay there. */
+static void keep_page(struct finishing *f, uint32_t number, struct page **p)
 {
+	struct page_cache *cache = f->all->loads->context->cache;
 	const struct offmap_options options = load_options(f->all->loads->context, NULL);
-	if (raw_bytes > options.raw_budget)
+	if (f->raw_bytes > options.raw_budget)
 		*p = page_compress(*p, options.codec);
-	if (!f->keeps && !page_cache_has_room(f->all->loads->context->cache, (*p)->len))
-		return false;
-	module_put_page(f->all->loads->context->cache, f->module, number, *p);
-	page_cache_evict(f->all->loads->context->cache);
-	return true;
+	if (!f->keeps && !page_cache_has_room(cache, (*p)->len))
+		return;
+	module_put_page(cache, f->module, number, *p);
+	page_cache_evict(cache);
 }
 
-/* Only now: a root that is stored meanwhile must not say that the map is whole. */
-static void note_whole(struct finishing *f)
+/* Counts a page. Only the last one makes the map whole: a root that is stored before must not say that it is. */
+static void count_page(struct finishing *f, const struct page *p)
 {
 	struct offmap *map = f->module->map;
+	f->raw_bytes += p->raw_len;
+	if (++f->passed < (uint64_t)map->code_count + map->string_count)
+		return;
 	pthread_mutex_lock(&f->module->lock);
 	map->raw_bytes = f->raw_bytes;
-	map->lines = f->counts.lines;
-	map->inlines = f->counts.inlines;
-	map->damaged = f->counts.damaged;
 	pthread_mutex_unlock(&f->module->lock);
 }
 
-/* The next page of a pass over all pages. The text of a page that stays in the cache is freed, so a second pass does
- * not make it again; nor is any made without a text. */
-static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
+/* The next page of a pass over all pages. Without a text none is made. */
+static struct page *next_page(void *arg, enum page_kind kind, uint32_t number)
 {
 	struct finishing *f = arg;
-	struct offmap *map = f->module->map;
-	bool again = !f->text || f->step++ < f->made;
-	struct page *p = again ? module_slot_page(f->module, kind, number) : NULL;
-	if (p || !f->text)
+	struct page *p = module_slot_page(f->module, kind, number);
+	bool had = p != NULL;
+	if (!f->text)
 		return p;
 	background_give_way();
-	p = symmap_make(&f->maker, kind, number, again ? NULL : &f->counts);
-	if (!p)
+	if (!had && !(p = symmap_make(&f->maker, kind, number)))
 		return NULL;
-	if (!again) {
-		f->raw_bytes += p->len;
-		if (++f->made == (uint64_t)map->code_count + map->string_count)
-			note_whole(f);
-	}
-	if (keep_page(f, number, &p, f->raw_bytes))
-		symmap_made(f->text, kind, number);
+	count_page(f, p);
+	if (!had)
+		keep_page(f, number, &p);
 	symmap_charge(f->text, &f->maker);
 	return p;
 }
@@ -136,15 +126,14 @@ static struct page *make_page(void *arg, enum page_kind kind, uint32_t number)
 static bool keep_map(struct finishing *f)
 {
 	const struct offmap *map = f->module->map;
-	const uint32_t *order = symmap_order(f->text);
 	uint64_t strings = map->string_count, all = strings + map->code_count;
 	f->keeps = true;
-	f->step = 0;
+	f->raw_bytes = f->passed = 0;
 	for (uint64_t i = 0; i < all; i++) {
 		struct page *p = NULL;
 		if (!why_over(f->all, f->module, NULL))
-			p = i < strings ? make_page(f, PAGE_STRINGS, (uint32_t)i)
-			                : make_page(f, PAGE_CODE, order[i - strings]);
+			p = next_page(
+			        f, i < strings ? PAGE_STRINGS : PAGE_CODE, (uint32_t)(i < strings ? i : i - strings));
 		if (!p)
 			return false;
 		page_unref(p);
@@ -158,7 +147,7 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 {
 	int64_t start = clock_now();
 	uint64_t bytes;
-	struct store_source source = {make_page, may_store, f->text ? symmap_order(f->text) : NULL, f};
+	struct store_source source = {next_page, may_store, f};
 	f->until = start + f->all->loads->context->config->bucket_total_timeout;
 	enum mc_status status = page_memcached_store(memcached, f->module, &f->all->options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
@@ -174,25 +163,18 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 
 /* ---- one map ---- */
 
-/* Call when all pages are counted, and in memcached or the cache. */
+/* Call when all pages are in memcached or the cache. */
 static void let_text_go(struct finishing *f)
 {
-	uint64_t damaged = f->module->map->damaged;
-	atomic_store(&f->module->damaged, damaged);
 	module_drop_text(f->module);
 	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)f->module->map->raw_bytes);
-	metric_add(M_PARSE_DAMAGED_LINES, (int64_t)damaged);
-	if (damaged)
-		log_event(LOG_LEVEL_INFO, "damaged lines", "%s: %llu lines skipped", f->label,
-		        (unsigned long long)damaged);
 }
 
 static bool make_all(struct mc_client *memcached, struct finishing *f, bool stores)
 {
 	if (!symmap_take(f->text, true, &f->maker))
 		return false;
-	bool done =
-	        sympages_count_rest(f->maker.pages, &f->counts) && ((stores && store_map(memcached, f)) || keep_map(f));
+	bool done = (stores && store_map(memcached, f)) || keep_map(f);
 	symmap_give(f->text, &f->maker);
 	return done;
 }
@@ -243,12 +225,8 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 		atomic_fetch_add(&m->sent, 1);
 		return;
 	}
-	struct finishing f = {.all = all,
-	        .module = m,
-	        .load = l,
-	        .label = l ? l->id.data : m->label,
-	        .text = l ? NULL : m->text,
-	        .counts.damaged = m->map->damaged};
+	struct finishing f = {
+	        .all = all, .module = m, .load = l, .label = l ? l->id.data : m->label, .text = l ? NULL : m->text};
 	if (!l) {
 		atomic_fetch_add(&m->holds, 1);
 		finish_text(memcached, &f);

@@ -2,8 +2,8 @@
 /*
  * After the reply. The root of a text's map goes to memcached at once, and its pages as they are made. When the module
  * is asked for again, or nothing else is loaded for a while, threads in the background make and store the rest and free
- * the text. If memcached takes the map, pages stay in the cache only while there is room; otherwise all of them stay:
- * raw up to a quarter of the cache, the rest compressed. The text of a page that stays is freed at once.
+ * its records. If memcached takes the map, pages stay in the cache only while there is room; otherwise all of them
+ * stay: raw up to a quarter of the cache, the rest compressed.
  */
 #ifndef MODULES_FINISH_H
 #define MODULES_FINISH_H

@@ -214,6 +214,14 @@ static enum outcome_class end_attempt(struct loader *r, struct load *l, const st
 
 /* ---- symbol files ---- */
 
+static void note_damage(const struct load *l, uint64_t damaged)
+{
+	metric_add(M_PARSE_DAMAGED_LINES, (int64_t)damaged);
+	if (damaged)
+		log_event(LOG_LEVEL_INFO, "damaged lines", "%s/%s: %llu lines skipped", l->name.data, l->id.data,
+		        (unsigned long long)damaged);
+}
+
 static enum outcome_class get_text(struct loader *r, struct load *l, unsigned source, struct str id)
 {
 	struct load_context *context = r->context;
@@ -221,7 +229,7 @@ static enum outcome_class get_text(struct loader *r, struct load *l, unsigned so
 	        .what = "", .from = bucket_source_name(context->sources, source), .result.outcome = BUCKET_FAILED};
 	struct offmap_options options = load_options(context, l);
 	options.nearest = context->config->lookup == LOOKUP_NEAREST;
-	struct symmap *text = symmap_new(&options, context->blocks, &context->texts, l->id);
+	struct symmap *text = symmap_new(&options, &context->idle_makers, l->id);
 	if (!text)
 		return FAILURE_TEMPORARY;
 	struct arrival in;
@@ -236,6 +244,8 @@ static enum outcome_class get_text(struct loader *r, struct load *l, unsigned so
 	t.parse_time = in.parse_time;
 	enum outcome_class class = end_attempt(r, l, &t, map != NULL);
 	struct str code_file, code_id;
+	if (map)
+		note_damage(l, map->damaged);
 	if (map && (class = take_map(l, map)) == OUTCOME_NONE) {
 		if (symmap_code(text, &code_file, &code_id))
 			code_note(l->name, id, code_file, code_id);

@@ -2,8 +2,8 @@
 /*
  * A load takes a module from its source to a map, on a thread of its own: it looks in memcached once more, takes the
  * lease or waits for the host that has it, asks the sources, and tells the requests that wait. The text of a symbol
- * file is indexed as it arrives. Once it is complete, the map exists; each page is made from the text by whichever
- * thread first misses it.
+ * file is read into records as it arrives. Once it is complete, the map exists; each page is made from the records by
+ * whichever thread first misses it.
  */
 #ifndef MODULES_LOAD_H
 #define MODULES_LOAD_H
@@ -22,15 +22,15 @@ struct load_context {
 	struct outcomes *outcomes;
 	struct mc_servers *servers;
 	struct bucket_sources *sources;
-	struct elf_sources elf;         /* without extractors: no source is of executables */
-	struct symbfile_store *store;   /* NULL: none is configured */
-	struct block_pool *blocks;      /* for the text of symbol files, and for arenas */
-	struct text_store_budget texts; /* of all texts together */
-	atomic_uint readers;            /* for arrival.c */
-	atomic_uint heavy;              /* loads that run and have taken more than load_small_bytes */
-	_Atomic(struct load *) needy;   /* the one load that waits for memory while it runs */
-	atomic_bool short_of_memory;    /* loads wait for memory, as loads_tick saw it last */
-	atomic_bool stopping;           /* set under the lock; running loads then end soon */
+	struct elf_sources elf;       /* without extractors: no source is of executables */
+	struct symbfile_store *store; /* NULL: none is configured */
+	struct block_pool *blocks;    /* for text that arrives, and for arenas */
+	atomic_uint idle_makers;      /* for symmap.c */
+	atomic_uint readers;          /* for arrival.c */
+	atomic_uint heavy;            /* loads that run and have taken more than load_small_bytes */
+	_Atomic(struct load *) needy; /* the one load that waits for memory while it runs */
+	atomic_bool short_of_memory;  /* loads wait for memory, as loads_tick saw it last */
+	atomic_bool stopping;         /* set under the lock; running loads then end soon */
 };
 
 /* A load, queued or running. Guarded by the lock of struct loads, except what only its loader touches. */

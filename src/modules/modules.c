@@ -9,6 +9,7 @@
 #include "base/account.h"
 #include "base/arena.h"
 #include "base/background.h"
+#include "base/block_pool.h"
 #include "base/clock.h"
 #include "base/digests.h"
 #include "base/metrics.h"
@@ -17,7 +18,7 @@
 #include "objects/bucket.h"
 
 #define LOST_PAUSE (60 * SECOND)
-enum { BLOCKS_KEPT = 32 << 20, TEXT_MAX = 128 << 20, HOT_FRAMES_MIN = 1 << 20, HOT_FRAMES_MAX = 32 << 20 };
+enum { BLOCKS_KEPT = 32 << 20, HOT_FRAMES_MIN = 1 << 20, HOT_FRAMES_MAX = 32 << 20 };
 
 struct modules {
 	struct load_context context;
@@ -299,8 +300,6 @@ static bool open_context(struct load_context *context, const struct config *c, s
 	context->cache = page_cache_new(c->cache_size);
 	context->outcomes = outcomes_new(c);
 	context->blocks = block_pool_new(c->cache_size / 32 < BLOCKS_KEPT ? c->cache_size / 32 : BLOCKS_KEPT);
-	context->texts.limit = c->cache_size / 2;
-	context->texts.one = c->cache_size / 4 < TEXT_MAX ? c->cache_size / 4 : TEXT_MAX;
 	if (!context->cache || !context->outcomes || !context->blocks)
 		return !no_memory(e);
 	account_on_full(make_room, context->cache);

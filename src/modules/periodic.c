@@ -10,6 +10,7 @@
 #include "base/account.h"
 #include "base/array.h"
 #include "base/background.h"
+#include "base/block_pool.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metrics.h"

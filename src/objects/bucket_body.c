@@ -91,29 +91,14 @@ static bool inflated(struct bucket_body *b, const struct body_layer *l, enum err
 	return !e || stop_body(b, BUCKET_BROKEN, unpacker_bad(l->unpacker));
 }
 
-/* Inflates as much as there is room for. What a whole object is packed in may be kept as it is. */
-static enum err inflate(struct bucket_body *b, struct body_layer *l, const uint8_t **data, size_t *len, uint8_t *out,
-        size_t room, size_t *got)
-{
-	const uint8_t *from = *data;
-	const struct gunzip *gunzip = unpacker_gunzip(l->unpacker);
-	struct packed_text *packed = l == b->layers && gunzip ? b->sink->packed : NULL;
-	*got = 0;
-	if (packed && !packed_text_pass(packed, b->text, gunzip))
-		return ERR_NO_MEMORY;
-	enum err err = unpacker_step(l->unpacker, data, len, out, room, got);
-	if (err || !packed) /* where it is after an error, nothing tells */
-		return err;
-	return packed_text_add(packed, from, (size_t)(*data - from)) ? ERR_OK : ERR_NO_MEMORY;
-}
-
 /* The inflated bytes are text: they go straight into the sink, as much at a time as it has room for. */
 static bool inflate_text(struct bucket_body *b, struct body_layer *l, const uint8_t *data, size_t len)
 {
 	size_t room = 0, got = 0;
 	do {
 		uint8_t *space = text_space(b, &room);
-		if (b->outcome != BUCKET_OK || !inflated(b, l, inflate(b, l, &data, &len, space, room, &got)) ||
+		if (b->outcome != BUCKET_OK ||
+		        !inflated(b, l, unpacker_step(l->unpacker, &data, &len, space, room, &got)) ||
 		        !text_commit(b, space, got))
 			return false;
 	} while (len > 0 || got == room);
@@ -132,7 +117,7 @@ static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *
 		if (!below || below->packing == PACKING_NONE)
 			return inflate_text(b, l, data, len);
 		room = below->packing == PACKING_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
-		if (!inflated(b, l, inflate(b, l, &data, &len, b->between, room, &got)) ||
+		if (!inflated(b, l, unpacker_step(l->unpacker, &data, &len, b->between, room, &got)) ||
 		        !layer_add(b, level + 1, b->between, got))
 			return false;
 	} while (len > 0 || got == room);
@@ -146,10 +131,6 @@ static bool start_unpacking(struct bucket_body *b, struct body_layer *l)
 	if (!b->between)
 		b->between = malloc(BETWEEN_SIZE);
 	bool started = l->unpacker && b->between && unpacker_start(l->unpacker, l->packing);
-	if (b->sink->packed)
-		packed_text_drop(b->sink->packed);
-	if (b->sink->packed && l == b->layers && l->packing == PACKING_GZIP)
-		packed_text_begin(b->sink->packed);
 	return started || stop_body(b, BUCKET_FAILED, "out of memory");
 }
 

@@ -9,17 +9,14 @@
 #include <stdint.h>
 
 #include "base/config.h"
-#include "base/packed_text.h"
 #include "base/str.h"
 
 /* Where the text goes: space() returns room for at least one byte, commit() says how many bytes were put there.
- * Returning NULL or false aborts the transfer. The sink cannot tell packed objects from plain ones. With `packed`,
- * which is for one transfer, space() never returns room beyond a multiple of PACKED_STRETCH. */
+ * Returning NULL or false aborts the transfer. The sink cannot tell packed objects from plain ones. */
 struct bucket_sink {
 	uint8_t *(*space)(void *arg, size_t *room);
 	bool (*commit)(void *arg, size_t n);
 	void *arg;
-	struct packed_text *packed; /* keeps a gzip object as it comes; NULL: nobody wants that */
 };
 
 /* What a source says of an object before its bytes come. */

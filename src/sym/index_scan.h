@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Skips the lines of a symbol file that the index does not need, at the speed of memory. */
+/* Skips the records of functions in a symbol file, at the speed of memory. */
 #ifndef SYM_INDEX_SCAN_H
 #define SYM_INDEX_SCAN_H
 

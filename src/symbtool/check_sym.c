@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index is given no more than one line at a time: when it counts one more as damaged, it was this line. The records
- * of functions, over which it runs, are read here. */
+/* The reader is given no more than one line at a time: when it counts one more as damaged, it was this line. */
 #include <config.h>
 
 #include "symbtool/check_sym.h"
@@ -13,7 +12,8 @@
 
 #include "base/array.h"
 #include "base/hex.h"
-#include "sym/records.h"
+#include "sym/line.h"
+#include "sym/reader.h"
 #include "symbtool/input.h"
 #include "symbtool/visible.h"
 
@@ -41,8 +41,7 @@ struct sym_report {
 
 struct checker {
 	struct sym_report *report;
-	struct symindex *index;
-	struct symrecords records;
+	struct symreader *reader;
 	uint8_t *line;     /* that comes, as far as there is room */
 	uint64_t line_len; /* of it so far, without its line feed */
 	uint64_t number, damaged;
@@ -110,19 +109,11 @@ static enum err end_line(struct checker *c, struct error *e)
 	if (shown && c->line[shown - 1] == '\r')
 		shown--;
 	struct str line = without_blanks((struct str){(char *)c->line, shown});
-	if (c->has_func) {
-		enum record_kind kind = symrecords_read_line(&c->records, c->line, c->line + len);
-		c->report->lines += kind == RECORD_LINE;
-		c->report->inlines += kind == RECORD_INLINE;
-		if (kind == RECORD_FAILED)
-			return no_memory(e);
-	}
-	uint64_t damaged = c->index->damaged + c->records.damaged;
-	bool is_damaged = damaged != c->damaged;
+	bool is_damaged = c->reader->damaged != c->damaged;
 	enum err err = is_damaged ? add_damage(c, line, e) : ERR_OK;
 	if (starts_with(line, "FUNC") || starts_with(line, "PUBLIC"))
 		c->has_func = !is_damaged && *line.data == 'F';
-	c->damaged = damaged;
+	c->damaged = c->reader->damaged;
 	c->line_len = 0;
 	return err;
 }
@@ -139,7 +130,7 @@ static enum err take_piece(struct checker *c, const uint8_t *data, size_t len, s
 	c->number += !c->in_line;
 	c->in_line = !whole;
 	c->line_len += text;
-	enum err err = symindex_feed(c->index, data, len, e);
+	enum err err = symreader_feed(c->reader, data, len, e);
 	return err || !whole ? err : end_line(c, e);
 }
 
@@ -167,13 +158,15 @@ static enum err conclude(struct checker *c, enum err err, struct error *e)
 		line = c->number;
 		refused = err == ERR_CORRUPT;
 	}
-	if (!err && (err = symindex_finish(c->index, e)) == ERR_CORRUPT) {
+	if (!err && (err = symreader_finish(c->reader, e)) == ERR_CORRUPT) {
 		refused = true;
 		line = 0;
 	}
-	r->damaged = c->index->damaged + c->records.damaged;
-	r->funcs = c->index->funcs;
-	r->publics = c->index->publics;
+	r->damaged = c->reader->damaged;
+	r->funcs = c->reader->records->funcs;
+	r->publics = c->reader->records->publics;
+	r->lines = c->reader->records->lines;
+	r->inlines = c->reader->records->inlines;
 	if (!refused)
 		return err;
 	r->problem_line = line;
@@ -220,13 +213,13 @@ static void print_text(const struct sym_report *r, const char *path)
 enum err check_sym(const char *path, bool json, bool *sound, struct error *e)
 {
 	struct sym_report report = {0};
-	struct checker c = {.report = &report, .index = symindex_new((struct str){"", 0}), .line = malloc(LINE_ROOM)};
-	enum err err = c.index && c.line ? conclude(&c, input_read(path, take_block, &c, e), e) : no_memory(e);
+	struct checker c = {
+	        .report = &report, .reader = symreader_new((struct str){"", 0}, 0), .line = malloc(LINE_ROOM)};
+	enum err err = c.reader && c.line ? conclude(&c, input_read(path, take_block, &c, e), e) : no_memory(e);
 	*sound = !report.damaged && !report.problem[0];
 	if (!err)
 		(json ? print_json : print_text)(&report, path);
-	symindex_free(c.index);
-	symrecords_release(&c.records);
+	symreader_free(c.reader);
 	free(c.line);
 	free(report.items);
 	return err;

@@ -67,12 +67,10 @@ static enum err read_text(struct symmap *m, const char *path, struct offmap **ou
 
 static enum err read_breakpad(const char *path, struct offmap **out, struct error *e)
 {
-	struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
-	struct block_pool *pool = block_pool_new(0);
-	struct symmap *m = pool ? symmap_new(&map_options, pool, &budget, (struct str){"", 0}) : NULL;
+	atomic_uint idle_makers = 0;
+	struct symmap *m = symmap_new(&map_options, &idle_makers, (struct str){"", 0});
 	enum err err = m ? read_text(m, path, out, e) : no_memory(e);
 	symmap_unref(m);
-	block_pool_free(pool);
 	return err;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_parse FILE [RUNS]: a symbol file in memory, which may come as gzip, made into an index, spans and all pages
+ * bench_parse FILE [RUNS]: a symbol file in memory, which may come as gzip, made into records, spans and all pages
  * with their checksums, on one thread and on two, and one pass of memchr over its line ends. Prints the median of each
- * in MB/s of text, how many records a second that is, and the parts: inflating and the index in MB/s, the spans in
+ * in MB/s of text, how many records a second that is, and the parts: inflating and reading in MB/s, the spans in
  * milliseconds, a page in microseconds.
  */
 #include <config.h>
@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "base/gzip.h"
 #include "base/unpack.h"
-#include "sym/pages.h"
-#include "../tools/whole_text.h"
+#include "records/pages.h"
+#include "sym/reader.h"
 
 enum { CHUNK = 256 << 10, RUNS_MAX = 101, THREADS = 2 };
 
@@ -27,13 +27,13 @@ enum { GUNZIP, MEMCHR, BUILD, THREADED, INDEX, SPANS, PAGES, TIMES };
 struct work {
 	const uint8_t *data;
 	size_t len;
-	struct symtext text;
-	const struct symindex *index;
+	const struct records *records;
 	const struct symspans *spans;
 	atomic_uint next_code, next_string;
-	atomic_ullong bytes, sum, records;
+	atomic_ullong bytes, sum;
+	uint64_t count; /* of records */
 	uint32_t pages;
-	uint64_t index_bytes, span_bytes;
+	uint64_t record_bytes, span_bytes;
 };
 
 static _Noreturn void die(const char *what)
@@ -103,13 +103,13 @@ static uint64_t count_lines(const uint8_t *data, size_t len)
 	return lines;
 }
 
-static struct symindex *make_index(const struct work *w)
+static struct symreader *read_records(const struct work *w)
 {
-	struct symindex *x = symindex_new((struct str){"", 0});
+	struct symreader *x = symreader_new((struct str){"", 0}, 0);
 	enum err err = x ? ERR_OK : ERR_NO_MEMORY;
 	for (size_t at = 0; at < w->len && !err; at += CHUNK)
-		err = symindex_feed(x, w->data + at, w->len - at < CHUNK ? w->len - at : CHUNK, NULL);
-	if (err || symindex_finish(x, NULL))
+		err = symreader_feed(x, w->data + at, w->len - at < CHUNK ? w->len - at : CHUNK, NULL);
+	if (err || symreader_finish(x, NULL))
 		die("the file cannot be read");
 	return x;
 }
@@ -126,15 +126,13 @@ static void done(struct work *w, struct page *p)
 static void *make_pages(void *arg)
 {
 	struct work *w = arg;
-	struct sympages_counts counts = {0};
-	struct sympages *pages = sympages_new(w->index, w->spans, &w->text);
+	struct sympages *pages = sympages_new(w->records, w->spans);
 	if (!pages)
 		die("no memory");
 	for (uint32_t i; (i = atomic_fetch_add(&w->next_code, 1)) < w->spans->page_count;)
-		done(w, sympages_code(pages, i, &counts));
-	for (uint32_t i; (i = atomic_fetch_add(&w->next_string, 1)) < w->index->string_page_count;)
+		done(w, sympages_code(pages, i));
+	for (uint32_t i; (i = atomic_fetch_add(&w->next_string, 1)) < w->records->string_page_count;)
 		done(w, sympages_strings(pages, i));
-	w->records += counts.lines + counts.inlines;
 	sympages_free(pages);
 	return NULL;
 }
@@ -152,17 +150,18 @@ static double build(struct work *w, unsigned threads, double *index, double *spa
 {
 	pthread_t others[THREADS];
 	int64_t since = clock_now();
-	struct symindex *x = make_index(w);
+	struct symreader *reader = read_records(w);
+	const struct records *x = reader->records;
 	*index = lap(&since);
-	struct symspans *s = symspans_new(x, &w->text, false, 0, NULL, NULL, NULL);
+	struct symspans *s = symspans_new(x, false, NULL, NULL);
 	if (!s)
 		die("no memory");
 	*spans = lap(&since);
-	w->index = x;
+	w->records = x;
 	w->spans = s;
 	w->next_code = w->next_string = 0;
 	w->bytes = w->sum = 0;
-	w->records = x->funcs + x->publics + x->files.count + x->origins.count;
+	w->count = x->funcs + x->publics + x->files.count + x->origins.count + x->lines + x->inlines;
 	for (unsigned i = 1; i < threads; i++)
 		if (pthread_create(&others[i], NULL, make_pages, w))
 			die("no thread");
@@ -171,10 +170,10 @@ static double build(struct work *w, unsigned threads, double *index, double *spa
 		pthread_join(others[i], NULL);
 	*pages = lap(&since);
 	w->pages = s->page_count + x->string_page_count;
-	w->index_bytes = symindex_bytes(x);
+	w->record_bytes = symreader_bytes(reader);
 	w->span_bytes = symspans_bytes(s);
 	symspans_free(s);
-	symindex_free(x);
+	symreader_free(reader);
 	return *index + *spans + *pages;
 }
 
@@ -202,7 +201,6 @@ int main(int argc, char **argv)
 		die("usage: bench_parse FILE [RUNS]");
 	uint8_t *data = read_text(argv[1], &w.len, times[GUNZIP], runs);
 	w.data = data;
-	w.text = whole_text(data);
 	for (unsigned i = 0; i < runs; i++) {
 		int64_t since = clock_now();
 		lines = count_lines(data, w.len);
@@ -213,17 +211,17 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < TIMES; i++)
 		qsort(times[i], runs, sizeof **times, order);
 	double mb = (double)w.len / 1e6, pages = w.pages;
-	printf("{\"text\": %.1f, \"lines\": %" PRIu64 ", \"map\": %.1f, \"pages\": %.0f, \"records\": %llu", mb, lines,
-	        (double)w.bytes / 1e6, pages, w.records);
-	printf(", \"index_bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64 ", \"spans_ms\": %.2f, \"page_us\": %.1f",
-	        w.index_bytes, w.span_bytes, times[SPANS][runs / 2] * 1e3, times[PAGES][runs / 2] / pages * 1e6);
+	printf("{\"text\": %.1f, \"lines\": %" PRIu64 ", \"map\": %.1f, \"pages\": %.0f, \"records\": %" PRIu64, mb,
+	        lines, (double)w.bytes / 1e6, pages, w.count);
+	printf(", \"record_bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64 ", \"spans_ms\": %.2f, \"page_us\": %.1f",
+	        w.record_bytes, w.span_bytes, times[SPANS][runs / 2] * 1e3, times[PAGES][runs / 2] / pages * 1e6);
 	if (*times[GUNZIP] > 0)
 		print_speeds("gunzip", times[GUNZIP], runs, mb);
 	print_speeds("memchr", times[MEMCHR], runs, mb);
 	print_speeds("build", times[BUILD], runs, mb);
 	print_speeds("threaded", times[THREADED], runs, mb);
 	print_speeds("index", times[INDEX], runs, mb);
-	print_speeds("records_s", times[BUILD], runs, (double)w.records / 1e6);
+	print_speeds("records_s", times[BUILD], runs, (double)w.count / 1e6);
 	puts("}");
 	free(data);
 	return 0;

@@ -80,7 +80,6 @@ static void check(struct str text, const struct plain_sym *plain, bool nearest)
 	                   other = {.nearest = nearest,
 	                           .page_text = page_text,
 	                           .chunk = chunks[text.len % 7],
-	                           .block = text.len % 23 + 1,
 	                           .shuffle = text.len + 1,
 	                           .threads = text.len % 29 ? 1 : 2};
 	struct offmap *m = indexed_map(text, (struct str){"", 0}, &one, &e);

@@ -191,8 +191,7 @@ struct taken {
 static uint8_t *take_space(void *arg, size_t *room)
 {
 	struct taken *t = arg;
-	size_t left = PACKED_STRETCH - t->count % PACKED_STRETCH;
-	*room = left < sizeof t->bytes ? left : sizeof t->bytes;
+	*room = sizeof t->bytes;
 	return t->bytes;
 }
 
@@ -206,32 +205,10 @@ static bool take_commit(void *arg, size_t n)
 	return true;
 }
 
-/* What was kept of the object gives the same text. */
-static void read_again(const struct packed_text *packed, struct block_pool *pool, const struct taken *t)
-{
-	struct taken again = {.count = 0};
-	struct gunzip *g = gunzip_new();
-	uint8_t *blocks[PACKED_STRETCH_BLOCKS];
-	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS; i++)
-		fuzz_check((blocks[i] = block_get(pool)), "no memory");
-	for (uint64_t i = 0; packed_text_has(packed, i); i++) {
-		fuzz_check(packed_text_read(packed, g, i, blocks), "a stretch is lost");
-		for (size_t k = 0; k < PACKED_STRETCH && again.count < t->count; k++, again.count++)
-			again.sum = again.sum * 31 + blocks[k / BLOCK_SIZE][k % BLOCK_SIZE];
-	}
-	fuzz_check(again.count == t->count && again.sum == t->sum, "another text from what was kept");
-	for (unsigned i = 0; i < PACKED_STRETCH_BLOCKS; i++)
-		block_put(pool, blocks[i]);
-	gunzip_free(g);
-}
-
 static enum bucket_outcome read_body(const uint8_t *data, size_t size, size_t piece, struct taken *t)
 {
-	struct block_pool *pool = block_pool_new(0);
-	struct packed_text *packed = packed_text_new(pool, 0);
-	struct bucket_sink sink = {.space = take_space, .commit = take_commit, .arg = t, .packed = packed};
+	struct bucket_sink sink = {.space = take_space, .commit = take_commit, .arg = t};
 	enum bucket_outcome outcome = BUCKET_OK;
-	fuzz_check(pool && packed, "no memory");
 	struct bucket_body b = {0};
 	bucket_body_start(&b, &sink, TEXT_MAX);
 	for (size_t at = 0; at < size && !outcome; at += piece) {
@@ -245,10 +222,6 @@ static enum bucket_outcome read_body(const uint8_t *data, size_t size, size_t pi
 	fuzz_check(t->count <= TEXT_MAX, "more text than is allowed");
 	fuzz_check(!outcome || *b.problem, "a failure without a reason");
 	bucket_body_release(&b);
-	if (!outcome && packed_text_has(packed, 0))
-		read_again(packed, pool, t);
-	packed_text_free(packed);
-	block_pool_free(pool);
 	return outcome;
 }
 

@@ -48,7 +48,7 @@ VALGRIND = (
 # Unit tests in which there are threads.
 WITH_THREADS = [f"tests/unit/test_{name}" for name in (
     "arrival", "background", "bucket", "front", "hot_frames", "leases", "load", "loads_places", "loads_turns", "loads_waits", "memcached", "page_cache", "periodic", "s3", "symbfile_store",
-    "symbtool", "text_store",
+    "symbtool", "symmap",
 )]  # fmt: skip
 # Of the tarball: enough to see that what clang makes of it, with zlib, works; all is compiled.
 OF_CLANG = [f"tests/unit/test_{name}" for name in ("base", "gzip", "offmap", "request_json", "symbfile_map")]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps that are made from an index, in the ways in which they may be: for tests. */
+/* Maps that are made from records, in the ways in which they may be: for tests. */
 #ifndef TESTS_INDEXED_MAP_H
 #define TESTS_INDEXED_MAP_H
 
@@ -10,10 +10,9 @@
 struct indexed_how {
 	bool nearest;
 	size_t chunk;       /* bytes that are fed at once; 0: all */
-	size_t block;       /* bytes of the blocks in which the text lies; 0: in one */
 	uint64_t shuffle;   /* pages are made in an order that this chooses; 0: in theirs */
-	unsigned threads;   /* that make pages; 0 and no shuffle: as sympages_all */
-	uint32_t page_text; /* as of symspans_new */
+	unsigned threads;   /* that make pages; 0 and no shuffle: as sympages_fill */
+	uint32_t page_text; /* as of records_new */
 };
 
 /* The whole map, its pages raw; NULL with *e: corrupt. Ends the process without memory. */

@@ -2,14 +2,14 @@
 /*
  * symlookup: answers offsets from a symbol file through the offset map, in the form of plain_reader.py.
  *
- *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--values lz4|zstd|none] [--shuffle SEED] [--threads N] [--block
- * N]
- *       [--page-text N] [--offsets-from FILE] OFFSET...
+ *   symlookup FILE [--id ID] [--nearest] [--chunk N] [--values lz4|zstd|none] [--shuffle SEED] [--threads N]
+ *       [--page-text N] [--hash] [--offsets-from FILE] OFFSET...
  *   symlookup --batch
  *
  * --chunk N feeds the file in chunks of N bytes; --values sends the root and every page through the form in which
- * memcached holds them, compressed so; the pages are made in an order that --shuffle chooses, by N threads, from a text
- * that lies in blocks of N bytes, N bytes of it for a page.
+ * memcached holds them, compressed so; the pages are made in an order that --shuffle chooses, by N threads, from N bytes
+ * of text for a page.
+ * --hash prints the hash of all pages, with their places in the map and the counts of records.
  * --batch reads such command lines from standard input, whose words have no blanks within, and prints an empty line
  * after the answers of each.
  */
@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "indexed_map.h"
 #include "map/read.h"
 #include "map/value.h"
@@ -137,7 +138,7 @@ struct job {
 	const char *id;
 	uint8_t *data;
 	size_t len;
-	bool values;
+	bool values, hash;
 	enum page_codec codec; /* of the values */
 	uint64_t *offsets;
 	size_t count, cap;
@@ -156,6 +157,34 @@ static void print_head(const struct offmap *m, const struct error *e)
 		printf("null}\n");
 }
 
+static void hash_number(struct text_hash *h, uint64_t n)
+{
+	uint8_t bytes[8];
+	put_u64(bytes, n);
+	text_hash_add(h, bytes, sizeof bytes);
+}
+
+static void print_hash(const struct offmap *m)
+{
+	struct text_hash *h = text_hash_new();
+	if (!h)
+		die("no memory");
+	const uint64_t counts[] = {m->generation, m->funcs, m->publics, m->lines, m->inlines, m->damaged, m->text_bytes,
+	        m->raw_bytes, m->code_count, m->string_count};
+	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+		hash_number(h, counts[i]);
+	for (uint32_t i = 0; i < m->code_count; i++) {
+		hash_number(h, m->code_first[i]);
+		text_hash_add(h, m->code[i]->bytes, m->code[i]->len);
+	}
+	for (uint32_t i = 0; i < m->string_count; i++) {
+		hash_number(h, m->string_first[i]);
+		text_hash_add(h, m->strings[i]->bytes, m->strings[i]->len);
+	}
+	printf("%016" PRIx64 "\n", text_hash_value(h));
+	text_hash_free(h);
+}
+
 static void answer_all(const struct job *j)
 {
 	struct error e;
@@ -163,6 +192,8 @@ static void answer_all(const struct job *j)
 	if (m && j->values)
 		m = map_through_values(m, j->codec);
 	print_head(m, &e);
+	if (m && j->hash)
+		print_hash(m);
 	for (size_t i = 0; i < j->count && m; i++)
 		print_answer(m, j->offsets[i]);
 	offmap_free(m);
@@ -195,7 +226,8 @@ static int run(int argc, char **argv)
 {
 	static const struct option options[] = {{"id", 1, NULL, 'i'}, {"nearest", 0, NULL, 'n'},
 	        {"chunk", 1, NULL, 'c'}, {"values", 1, NULL, 'v'}, {"shuffle", 1, NULL, 's'}, {"threads", 1, NULL, 't'},
-	        {"block", 1, NULL, 'b'}, {"page-text", 1, NULL, 'p'}, {"offsets-from", 1, NULL, 'o'},
+	        {"page-text", 1, NULL, 'p'}, {"offsets-from", 1, NULL, 'o'},
+	        {"hash", 0, NULL, 'h'},
 	        {NULL, 0, NULL, 0}};
 	struct job j = {.id = ""};
 	const char *offsets = NULL;
@@ -224,11 +256,11 @@ static int run(int argc, char **argv)
 		case 't':
 			j.how.threads = (unsigned)strtoul(optarg, NULL, 10);
 			break;
-		case 'b':
-			j.how.block = strtoul(optarg, NULL, 10);
-			break;
 		case 'p':
 			j.how.page_text = (uint32_t)strtoul(optarg, NULL, 10);
+			break;
+		case 'h':
+			j.hash = true;
 			break;
 		case 'o':
 			offsets = optarg;

@@ -43,9 +43,8 @@ struct str text_str(const struct buffer *text)
 enum err map_try(
         struct str text, size_t cut, const struct offmap_options *options, struct offmap **out, struct error *e)
 {
-	struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
-	struct block_pool *pool = block_pool_new(0);
-	struct symmap *m = pool ? symmap_new(options, pool, &budget, str_from("")) : NULL;
+	atomic_uint idle_makers = 0;
+	struct symmap *m = symmap_new(options, &idle_makers, str_from(""));
 	*out = NULL;
 	enum err err = m ? symmap_feed(m, (const uint8_t *)text.data, cut, e) : no_memory(e);
 	if (!err)
@@ -55,7 +54,6 @@ enum err map_try(
 	if (!err && !(*out = symmap_all(m)))
 		err = no_memory(e);
 	symmap_unref(m);
-	block_pool_free(pool);
 	return err;
 }
 

@@ -45,14 +45,14 @@ uint8_t *__wrap_block_get(struct block_pool *p)
 	return atomic_fetch_sub(&blocks_left, 1) > 0 ? __real_block_get(p) : NULL;
 }
 
-/* Of the large text: more than a reader may be behind, and have ahead. */
+/* Of the large text: more than a reader may be behind. */
 static unsigned large_blocks(void)
 {
 	return slowness() > 1 ? 14 : 24;
 }
 
 static struct block_pool *pool;
-static struct text_store_budget budget = {.limit = UINT64_MAX, .one = UINT64_MAX};
+static atomic_uint idle_makers;
 static struct buffer large;
 static atomic_uint readers;
 
@@ -104,7 +104,7 @@ struct taken {
 static struct taken take(struct str text, size_t most, bool whole, const struct offmap_options *options)
 {
 	struct taken t;
-	struct symmap *map = symmap_new(options, pool, &budget, str_from(""));
+	struct symmap *map = symmap_new(options, &idle_makers, str_from(""));
 	assert_non_null(map);
 	unsigned others = readers;
 	started = 0;
@@ -174,7 +174,7 @@ static void test_an_error_of_the_other_thread_ends_the_transfer(void **state)
 	(void)state;
 	struct offmap_options options = plain_options;
 	may_start = true;
-	options.memory_max = 12 * BLOCK_SIZE;
+	options.memory_max = 8 * BLOCK_SIZE;
 	struct taken t = take(text_str(&large), SIZE_MAX, true, &options);
 	assert_int_equal(started, 1);
 	assert_int_equal(t.in.err, ERR_TOO_LARGE);
@@ -182,23 +182,22 @@ static void test_an_error_of_the_other_thread_ends_the_transfer(void **state)
 	assert_null(t.root);
 }
 
-static void test_memory_runs_out_in_either_thread(void **state)
+/* No more blocks are needed than the ring has. */
+static void test_blocks_run_out(void **state)
 {
 	(void)state;
-	may_start = true;
-	const int enough = (int)large_blocks() * 5 / 2;
-	for (int left = 0; left <= enough; left += slowness() > 1 ? 7 : 3) {
-		blocks_left = left;
-		struct taken t = take(text_str(&large), SIZE_MAX, true, &plain_options);
-		blocks_left = INT_MAX;
-		if (left < (int)large_blocks())
-			assert_int_equal(t.in.err, ERR_NO_MEMORY);
-		assert_true(left < enough || !t.in.err);
-		assert_int_equal(t.root == NULL, t.in.err != ERR_OK);
-		offmap_free(t.root);
-		offmap_free(t.all);
-		assert_int_equal(block_pool_used(pool), 0);
-	}
+	for (unsigned threads = 0; threads < 2; threads++)
+		for (int left = 0; left <= ARRIVAL_BLOCKS; left++) {
+			may_start = threads;
+			blocks_left = left;
+			struct taken t = take(text_str(&large), SIZE_MAX, true, &plain_options);
+			blocks_left = INT_MAX;
+			assert_int_equal(t.in.err, left < (threads ? ARRIVAL_BLOCKS : 1) ? ERR_NO_MEMORY : ERR_OK);
+			assert_int_equal(t.root == NULL, t.in.err != ERR_OK);
+			offmap_free(t.root);
+			offmap_free(t.all);
+			assert_int_equal(block_pool_used(pool), 0);
+		}
 }
 
 static void test_a_text_that_is_not_whole_is_none(void **state)
@@ -220,7 +219,7 @@ int main(void)
 	        cmocka_unit_test(test_of_two_cores_one_is_left_to_requests),
 	        cmocka_unit_test(test_where_a_text_ends),
 	        cmocka_unit_test(test_an_error_of_the_other_thread_ends_the_transfer),
-	        cmocka_unit_test(test_memory_runs_out_in_either_thread),
+	        cmocka_unit_test(test_blocks_run_out),
 	        cmocka_unit_test(test_a_text_that_is_not_whole_is_none),
 	};
 	return cmocka_run_group_tests(tests, make_text, free_text);

@@ -22,9 +22,9 @@
 #include "objects/bucket_backend.h"
 #include "offmap_tools.h"
 #include "seed.h"
-#include "sym/pages.h"
+#include "records/pages.h"
+#include "sym/reader.h"
 #include "uploads/sets.h"
-#include "../tools/whole_text.h"
 #include "work.h"
 
 enum { CONSTANT_BYTES = 256 << 10, CONSTANT_CALLS = 64 };
@@ -189,30 +189,30 @@ static void test_levels(void **state)
 	measure_both("9,000 ranges in 200 levels", make_ranges, 9000, parse_sym, &b);
 }
 
-/* The same through an index; index_bytes: what that and the spans take. */
-static uint64_t index_bytes;
+/* The same; record_bytes: what the records and the spans take. */
+static uint64_t record_bytes;
 
-static bool index_sym(void *arg)
+static bool read_sym(void *arg)
 {
 	struct bomb *b = arg;
 	struct error e;
-	struct symtext text = whole_text(b->input.data);
-	struct symindex *x = symindex_new(str_from(""));
+	struct symreader *x = symreader_new(str_from(""), 0);
 	struct symspans *s = NULL;
 	struct offmap *m = NULL;
-	b->err = x ? symindex_feed(x, b->input.data, b->input.len, &e) : ERR_NO_MEMORY;
+	b->err = x ? symreader_feed(x, b->input.data, b->input.len, &e) : ERR_NO_MEMORY;
 	if (!b->err)
-		b->err = symindex_finish(x, &e);
+		b->err = symreader_finish(x, &e);
 	if (!b->err)
-		s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
-	index_bytes = s ? symindex_bytes(x) + symspans_bytes(s) : 0;
+		s = symspans_new(x->records, false, NULL, NULL);
+	record_bytes = s ? symreader_bytes(x) + symspans_bytes(s) : 0;
 	if (s)
-		m = sympages_all(x, s, &text);
-	b->text_bytes = m ? m->raw_bytes : 0;
+		m = sympages_map(x->records, s, str_from(""));
+	bool made = m && sympages_fill(x->records, s, m);
+	b->text_bytes = made ? m->raw_bytes : 0;
 	symspans_free(s);
-	symindex_free(x);
+	symreader_free(x);
 	offmap_free(m);
-	return m != NULL;
+	return made;
 }
 
 /* n functions, each in the one before. */
@@ -266,15 +266,15 @@ static void test_index(void **state)
 {
 	struct bomb b;
 	(void)state;
-	measure_both("9,000 ranges under 200 levels, indexed", make_levels, 9000, index_sym, &b);
+	measure_both("9,000 ranges under 200 levels, indexed", make_levels, 9000, read_sym, &b);
 	assert_true(b.text_bytes < 4000); /* in some twenty pages */
-	measure_both("9,000 ranges in 200 levels, indexed", make_ranges, 9000, index_sym, &b);
-	measure_both("nested functions, indexed", make_nested_functions, 60000, index_sym, &b);
-	measure_both("interrupted functions, indexed", make_interrupted, 80000, index_sym, &b);
-	measure_both("functions of one address, indexed", make_one_address, 100000, index_sym, &b);
-	measure_both("one function, indexed", make_one_function, 100000, index_sym, &b);
-	measure_both("short lines, indexed", make_short_lines, 400000, index_sym, &b);
-	assert_true(index_bytes < (8 << 20) + 8 * (uint64_t)800000 * 11);
+	measure_both("9,000 ranges in 200 levels, indexed", make_ranges, 9000, read_sym, &b);
+	measure_both("nested functions, indexed", make_nested_functions, 60000, read_sym, &b);
+	measure_both("interrupted functions, indexed", make_interrupted, 80000, read_sym, &b);
+	measure_both("functions of one address, indexed", make_one_address, 100000, read_sym, &b);
+	measure_both("one function, indexed", make_one_function, 100000, read_sym, &b);
+	measure_both("short lines, indexed", make_short_lines, 400000, read_sym, &b);
+	assert_true(record_bytes < (8 << 20) + 8 * (uint64_t)800000 * 11);
 }
 
 static void make_odd_lines(struct buffer *t, unsigned n)
@@ -302,8 +302,8 @@ static void test_damage(void **state)
 	(void)state;
 	measure_both("damaged lines", make_odd_lines, 500000, parse_sym, &b);
 	measure_both("INLINE lines that end wrong", make_long_inline, 500000, parse_sym, &b);
-	measure_both("damaged lines, indexed", make_odd_lines, 500000, index_sym, &b);
-	measure_both("INLINE lines that end wrong, indexed", make_long_inline, 500000, index_sym, &b);
+	measure_both("damaged lines, indexed", make_odd_lines, 500000, read_sym, &b);
+	measure_both("INLINE lines that end wrong, indexed", make_long_inline, 500000, read_sym, &b);
 }
 
 /* ---- requests ---- */

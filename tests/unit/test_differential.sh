@@ -17,10 +17,10 @@ compare() {
 	$python "${srcdir:-.}/tests/tools/differential.py" --tool ./tests/tools/symlookup "$@"
 }
 
-compare --corpus "${srcdir:-.}/tests/data/sym" --options="" --options="--values zstd" --options="--shuffle 7 --block 100 --values lz4 --page-text 1"
+compare --corpus "${srcdir:-.}/tests/data/sym" --options="" --options="--values zstd" --options="--shuffle 7 --values lz4 --page-text 1"
 compare --extremes --options="" --options="--values lz4" --options="--shuffle 1 --threads 4"
 random 300 1
-random 200 5001 --options="--shuffle 1 --block 50 --threads 4 --page-text 100"
+random 200 5001 --options="--shuffle 1 --threads 4 --page-text 100"
 random 100 1001 --options="--values lz4"
 random 100 2001 --options="--shuffle 2 --page-text 1"
-random 200 3001 --options="--block 7 --threads 2"
+random 200 3001 --options="--chunk 7 --threads 2"

@@ -369,60 +369,6 @@ static void check_packs(struct bytes text, unsigned parts)
 	free(packed.data);
 }
 
-/* A step of random sizes. Returns whether there was anything to do; `out` has room for all that is left. */
-static bool step_anyhow(struct gunzip *g, struct bytes packed, size_t *at, uint8_t *out, size_t room, size_t *got)
-{
-	size_t left = packed.len - *at, given = next_random(&seed) % 3000 + 1;
-	size_t cap = next_random(&seed) % 70000 + 1, rest;
-	given = rest = given < left ? given : left;
-	const uint8_t *in = packed.data + *at;
-	assert_int_equal(gunzip_step(g, &in, &rest, out, cap < room ? cap : room, got), ERR_OK);
-	*at += given - rest;
-	return given - rest || *got;
-}
-
-/* From wherever an inflater was, another one makes the rest. */
-static void from_any_place(void **state)
-{
-	enum { PLACES = 400 };
-	(void)state;
-	struct bytes a = make_text(600000), b = make_noise(90000), pa = zlib_pack(a, 6, true);
-	struct bytes pb = zlib_pack(b, 1, false), packed = join(pa, pb), text = join(a, b), again = bytes_new(text.len);
-	struct {
-		struct gunzip_place *place;
-		size_t in, out;
-	} saved[PLACES];
-	unsigned count = 0;
-	struct gunzip *g = gunzip_new();
-	for (size_t in = 0, out = 0, got; count < PLACES; out += got) {
-		saved[count].place = gunzip_save(g);
-		saved[count].in = in;
-		saved[count++].out = out;
-		if (!step_anyhow(g, packed, &in, again.data + out, text.len - out + 1, &got))
-			break;
-	}
-	assert_true(count > 50 && count < PLACES && same(again, text));
-	for (unsigned i = 0; i < rounds(100); i++) {
-		unsigned k = next_random(&seed) % count;
-		size_t in = saved[k].in, out = saved[k].out, got;
-		memset(again.data, 0, again.len);
-		assert_true(gunzip_go(g, saved[k].place));
-		while (step_anyhow(g, packed, &in, again.data + out, text.len - out + 1, &got))
-			out += got;
-		assert_int_equal(out, text.len);
-		assert_memory_equal(again.data + saved[k].out, text.data + saved[k].out, out - saved[k].out);
-		assert_true(gunzip_complete(g));
-	}
-	for (unsigned i = 0; i < count; i++) {
-		assert_in_range(gunzip_place_bytes(saved[i].place), 100, 256 << 10);
-		gunzip_place_free(saved[i].place);
-	}
-	gunzip_free(g);
-	struct bytes *all[] = {&a, &b, &pa, &pb, &packed, &text, &again};
-	for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++)
-		free(all[i]->data);
-}
-
 static void compress_round_trip(void **state)
 {
 	(void)state;
@@ -469,7 +415,6 @@ int main(void)
 	        cmocka_unit_test(zeros_behind_are_padding),
 	        cmocka_unit_test(no_gzip_at_all),
 	        cmocka_unit_test(bomb),
-	        cmocka_unit_test(from_any_place),
 	        cmocka_unit_test(compress_round_trip),
 	        cmocka_unit_test(compress_pays),
 	};

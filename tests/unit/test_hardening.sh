@@ -76,7 +76,7 @@ program symbolicated-store src/uploads/store_main.o
 
 # In these files there is nothing that level 2 could check: what the copies go to has a length that is known at run time only.
 if [ "$optimised" != 0 ] && [ $lto = no ]; then
-	has '__mem[a-z]*_chk' "$(nm -u src/sym/index.o src/sym/pages.o)" ||
-		complain src/sym/index.o 'fortified, but not at level 3'
+	has '__mem[a-z]*_chk' "$(nm -u src/sym/reader.o src/records/pages.o)" ||
+		complain src/sym/reader.o 'fortified, but not at level 3'
 fi
 exit $failed

@@ -7,18 +7,19 @@ cd "${srcdir:-.}/src"
 
 allowed() {
 	case $1 in
-	main) echo elf api modules symfiles front keys cache uploads objects text json sym symbfile map base ;;
-	api) echo modules symfiles front keys cache elf uploads objects text json sym symbfile map base ;;
-	modules) echo symfiles cache elf uploads objects sym symbfile map base ;;
-	symfiles) echo keys cache uploads objects sym map base ;;
-	cache) echo uploads objects sym symbfile map base ;;
+	main) echo elf api modules symfiles front keys cache uploads objects text json sym records symbfile map base ;;
+	api) echo modules symfiles front keys cache elf uploads objects text json sym records symbfile map base ;;
+	modules) echo symfiles cache elf uploads objects sym records symbfile map base ;;
+	symfiles) echo keys cache uploads objects sym records map base ;;
+	cache) echo uploads objects sym records symbfile map base ;;
 	uploads) echo objects symbfile map base ;;
 	front | keys | objects) echo base ;;
 	elf) echo objects symbfile map base ;;
 	helper) echo elf extract symbfile base ;;
-	symbtool) echo symfiles objects extract text json sym symbfile map base ;;
+	symbtool) echo symfiles objects extract text json sym records symbfile map base ;;
 	extract) echo symbfile base ;;
-	json | sym | symbfile) echo map base ;;
+	json | symbfile | records) echo map base ;;
+	sym) echo records map base ;;
 	text) echo json base ;;
 	map) echo base ;;
 	base) ;;

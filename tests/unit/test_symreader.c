@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of a symbol file and the pages made of it: the same from whatever pieces the text came in, in whatever
+ * The records of a symbol file and the pages made of them: the same from whatever pieces the text came in, in whatever
  * order, by however many threads, and with the answers of the plain reader of the fuzzer. The
  * linker sends allocations through alloc_fail.c (--wrap).
  */
@@ -18,20 +18,35 @@
 
 #include "alloc_fail.h"
 #include "indexed_map.h"
+#include "map/flat.h"
 #include "offmap_tools.h"
 #include "plain_map.h"
 #include "plain_sym.h"
 #include "seed.h"
 #include "sym/index_scan.h"
 #include "sym/line.h"
-#include "sym/pages.h"
-#include "whole_text.h"
+#include "records/pages.h"
+#include "sym/reader.h"
+#include "sym/text_scan.h"
 
 static struct str no_id = {"", 0};
 
-static struct symindex *index_of(struct str text, size_t chunk)
+bool __real_flatten(struct flattener *f, struct func_records *records, struct flat *out);
+bool __wrap_flatten(struct flattener *f, struct func_records *records, struct flat *out);
+
+static unsigned funcs_flattened;
+static uint64_t records_flattened; /* their lines and ranges */
+
+bool __wrap_flatten(struct flattener *f, struct func_records *records, struct flat *out)
 {
-	struct symindex *x = symindex_new(no_id);
+	funcs_flattened++;
+	records_flattened += records->line_count + records->range_count;
+	return __real_flatten(f, records, out);
+}
+
+static struct symreader *read_of(struct str text, size_t chunk)
+{
+	struct symreader *x = symreader_new(no_id, 0);
 	struct error e;
 	assert_non_null(x);
 	for (size_t at = 0, n; at < text.len; at += n) {
@@ -39,19 +54,19 @@ static struct symindex *index_of(struct str text, size_t chunk)
 		uint8_t *exact = malloc(n);
 		assert_non_null(exact);
 		memcpy(exact, text.data + at, n);
-		enum err err = symindex_feed(x, exact, n, &e);
+		enum err err = symreader_feed(x, exact, n, &e);
 		free(exact);
 		if (err) {
 			assert_int_equal(err, ERR_CORRUPT);
-			symindex_free(x);
+			symreader_free(x);
 			return NULL;
 		}
 	}
-	enum err err = symindex_finish(x, &e);
+	enum err err = symreader_finish(x, &e);
 	assert_true(!err || err == ERR_CORRUPT);
 	if (!err)
 		return x;
-	symindex_free(x);
+	symreader_free(x);
 	return NULL;
 }
 
@@ -128,12 +143,12 @@ static void make_records(struct buffer *t, bool inlined, uint64_t *seed)
 static void check_record(const struct symtext_scan *plain, const struct symtext_scan *other, const uint8_t *at,
         const uint8_t *end, unsigned *read)
 {
-	struct symtext_line want = {0}, got = {0};
+	struct record_line want = {0}, got = {0};
 	const uint8_t *want_at = at, *got_at = at;
 	uint32_t numbers[4], again[4], n = 12, k = 12, room = next_random(&(uint64_t){(uintptr_t)(end - at)}) % 3 * 6;
 	uint64_t ranges[12], others[12];
-	bool usual = plain->lines(&want_at, end, &want, 1);
-	if (other->lines(&got_at, end, &got, 1)) {
+	bool usual = plain->lines(&want_at, end, end, &want, 1);
+	if (other->lines(&got_at, end, end, &got, 1)) {
 		assert_true(usual);
 		assert_ptr_equal(want_at, got_at);
 		assert_memory_equal(&want, &got, sizeof want);
@@ -179,9 +194,9 @@ static void test_record_scans(void **state)
 }
 
 static void assert_definition(
-        const struct symindex *x, const struct symindex_definitions *d, uint64_t id, const char *text)
+        const struct records *x, const struct record_definitions *d, uint64_t id, const char *text)
 {
-	const struct symindex_definition *found = symindex_find(d, id);
+	const struct record_definition *found = records_find(d, id);
 	assert_non_null(found);
 	assert_false(found->external);
 	assert_true(str_equal((struct str){x->texts + found->at, found->len}, str_from(text)));
@@ -205,28 +220,34 @@ static void test_what_is_noted(void **state)
 	                           "FUNC m fffffffffffffff0 100 0\n"      /* 172 */
 	                           "INLINE 0 1 1 3 fffffffffffffff1 1\n"; /* 202 */
 	(void)state;
-	struct symindex *x = index_of(str_from(text), 1000);
+	struct symreader *x = read_of(str_from(text), 1000);
 	assert_non_null(x);
-	assert_int_equal(x->symbol_count, 3);
-	assert_int_equal(x->funcs, 2);
-	assert_int_equal(x->publics, 1);
-	assert_int_equal(x->damaged, 3);
+	const struct records *r = x->records;
+	assert_int_equal(r->symbol_count, 3);
+	assert_int_equal(r->funcs, 2);
+	assert_int_equal(r->publics, 1);
+	assert_int_equal(r->lines, 1);
+	assert_int_equal(r->inlines, 1);
+	assert_int_equal(x->damaged, 4);
 	assert_int_equal(x->text_bytes, sizeof text - 1);
-	const struct symindex_symbol expected[] = {{0x10, 0, 143, 1, 161}, {0x20, 0x10, 65, 0, 113},
-	        {UINT64_C(0xfffffffffffffff0), 0x10, 172, 0, sizeof text - 1}};
+	static const struct {
+		uint64_t addr, size, text;
+		bool is_public, has_lines;
+	} expected[] = {{0x10, 0, 161 - 143, true, false}, {0x20, 0x10, 113 - 65, false, true},
+	        {UINT64_C(0xfffffffffffffff0), 0x10, sizeof text - 1 - 172, false, false}};
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(x->symbols[i].addr, expected[i].addr);
-		assert_int_equal(x->symbols[i].size, expected[i].size);
-		assert_int_equal(x->symbols[i].place, expected[i].place);
-		assert_int_equal(x->symbols[i].is_public, expected[i].is_public);
-		assert_int_equal(x->symbols[i].end, expected[i].end);
+		assert_int_equal(r->symbols[i].addr, expected[i].addr);
+		assert_int_equal(r->symbols[i].size, expected[i].size);
+		assert_int_equal(r->symbols[i].text, expected[i].text);
+		assert_int_equal(r->symbols[i].is_public, expected[i].is_public);
+		assert_int_equal(r->symbols[i].has_lines, expected[i].has_lines);
 	}
-	assert_definition(x, &x->files, 1, "b.c");
-	assert_definition(x, &x->origins, 3, "in");
-	assert_null(symindex_find(&x->files, 0));
-	assert_null(symindex_find(&x->files, 3));
-	assert_null(symindex_find(&x->origins, UINT64_MAX));
-	symindex_free(x);
+	assert_definition(r, &r->files, 1, "b.c");
+	assert_definition(r, &r->origins, 3, "in");
+	assert_null(records_find(&r->files, 0));
+	assert_null(records_find(&r->files, 3));
+	assert_null(records_find(&r->origins, UINT64_MAX));
+	symreader_free(x);
 }
 
 /* A line that is too long to be read still says whose the records behind it are. */
@@ -241,7 +262,9 @@ static void test_lines_that_are_too_long(void **state)
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
 		for (size_t chunk = 1000; chunk; chunk = chunk == SIZE_MAX ? 0 : SIZE_MAX) {
 			struct buffer t = text_new();
-			text_add(&t, "MODULE a b 0 c\nFUNC 0 10 0 f\n0 8 1 0\n");
+			text_add(&t, "MODULE a b 0 c\n");
+			uint64_t start = t.len;
+			text_add(&t, "FUNC 0 10 0 f\n0 8 1 0\n");
 			uint64_t before = t.len;
 			text_add(&t, "%s", lines[i].line);
 			for (unsigned k = 0; k <= BREAKPAD_LINE_MAX; k += 64)
@@ -249,12 +272,14 @@ static void test_lines_that_are_too_long(void **state)
 			text_add(&t, "\n8 8 2 0\n");
 			uint64_t after = t.len;
 			text_add(&t, "FUNC 40 10 0 g\n");
-			struct symindex *x = index_of(text_str(&t), chunk);
+			struct symreader *x = read_of(text_str(&t), chunk);
 			assert_non_null(x);
-			assert_int_equal(x->symbol_count, 2);
-			assert_int_equal(x->symbols[0].end, lines[i].is_record ? after : before);
-			assert_int_equal(x->damaged, lines[i].is_record ? 0 : 2);
-			symindex_free(x);
+			const struct records *r = x->records;
+			assert_int_equal(r->symbol_count, 2);
+			assert_int_equal(r->text - r->symbols[1].text, (lines[i].is_record ? after : before) - start);
+			assert_int_equal(r->lines, lines[i].is_record ? 2 : 1);
+			assert_int_equal(x->damaged, lines[i].is_record ? 1 : 2);
+			symreader_free(x);
 			buffer_release(&t);
 		}
 }
@@ -267,14 +292,14 @@ static void test_sparse_ids(void **state)
 	text_add(&t, "MODULE a b 0 c\nPUBLIC 0 0 p\n");
 	for (unsigned i = 0; i < 1000; i++)
 		text_add(&t, "FILE %" PRIu64 " name%u\n", i % 500 * UINT64_C(0x100000001), i);
-	struct symindex *x = index_of(text_str(&t), 100);
+	struct symreader *x = read_of(text_str(&t), 100);
 	char name[16];
 	for (unsigned i = 0; i < 500; i++) {
 		snprintf(name, sizeof name, "name%u", i + 500);
-		assert_definition(x, &x->files, i * UINT64_C(0x100000001), name);
-		assert_null(symindex_find(&x->files, i * UINT64_C(0x100000001) + 1));
+		assert_definition(x->records, &x->records->files, i * UINT64_C(0x100000001), name);
+		assert_null(records_find(&x->records->files, i * UINT64_C(0x100000001) + 1));
 	}
-	symindex_free(x);
+	symreader_free(x);
 	buffer_release(&t);
 }
 
@@ -284,7 +309,7 @@ static void assert_same_bytes(const void *a, const void *b, size_t n)
 		assert_memory_equal(a, b, n);
 }
 
-static void assert_same_definitions(const struct symindex_definitions *a, const struct symindex_definitions *b)
+static void assert_same_definitions(const struct record_definitions *a, const struct record_definitions *b)
 {
 	assert_int_equal(a->count, b->count);
 	for (uint32_t i = 0; i < a->count; i++) {
@@ -295,18 +320,26 @@ static void assert_same_definitions(const struct symindex_definitions *a, const 
 	}
 }
 
-static void assert_same_index(const struct symindex *a, const struct symindex *b)
+static void assert_same_names(const struct name_store *a, const struct name_store *b)
 {
-	assert_int_equal(!a, !b);
-	if (!a)
-		return;
-	assert_int_equal(a->symbol_count, b->symbol_count);
-	for (uint32_t i = 0; i < a->symbol_count; i++) {
-		assert_int_equal(a->symbols[i].addr, b->symbols[i].addr);
-		assert_int_equal(a->symbols[i].size, b->symbols[i].size);
-		assert_int_equal(a->symbols[i].place, b->symbols[i].place);
-		assert_int_equal(a->symbols[i].end, b->symbols[i].end);
+	assert_int_equal(a->count, b->count);
+	for (uint32_t i = 0; i < a->count; i++) {
+		assert_int_equal(a->blocks[i].len, b->blocks[i].len);
+		assert_memory_equal(a->blocks[i].data, b->blocks[i].data, a->blocks[i].len);
 	}
+}
+
+static void assert_same_records(const struct symreader *x, const struct symreader *y)
+{
+	assert_int_equal(!x, !y);
+	if (!x)
+		return;
+	const struct records *a = x->records, *b = y->records;
+	assert_int_equal(a->symbol_count, b->symbol_count);
+	assert_same_bytes(a->symbols, b->symbols, a->symbol_count * sizeof *a->symbols);
+	assert_int_equal(a->len, b->len);
+	assert_same_bytes(a->bytes, b->bytes, a->len);
+	assert_same_names(&a->names, &b->names);
 	assert_same_definitions(&a->files, &b->files);
 	assert_same_definitions(&a->origins, &b->origins);
 	assert_int_equal(a->texts_len, b->texts_len);
@@ -316,10 +349,14 @@ static void assert_same_index(const struct symindex *a, const struct symindex *b
 		assert_int_equal(a->strings[i].place, b->strings[i].place);
 	assert_int_equal(a->string_page_count, b->string_page_count);
 	assert_same_bytes(a->string_first, b->string_first, a->string_page_count * sizeof *a->string_first);
-	assert_int_equal(a->damaged, b->damaged);
-	assert_int_equal(a->generation, b->generation);
-	assert_int_equal(a->code_file_len, b->code_file_len);
-	assert_string_equal(a->code_id, b->code_id);
+	assert_int_equal(a->cut_count, b->cut_count);
+	assert_same_bytes(a->cuts, b->cuts, a->cut_count * sizeof *a->cuts);
+	assert_int_equal(a->lines, b->lines);
+	assert_int_equal(a->inlines, b->inlines);
+	assert_int_equal(x->damaged, y->damaged);
+	assert_int_equal(x->generation, y->generation);
+	assert_int_equal(x->code_file_len, y->code_file_len);
+	assert_string_equal(x->code_id, y->code_id);
 }
 
 static void release_text(struct str text)
@@ -353,13 +390,13 @@ static void test_chunks(void **state)
 	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
 	for (size_t i = 0; i < found.gl_pathc; i++) {
 		struct str text = read_text(found.gl_pathv[i]);
-		struct symindex *whole = index_of(text, SIZE_MAX);
+		struct symreader *whole = read_of(text, SIZE_MAX);
 		for (size_t chunk = 1; chunk < text.len; chunk += 1 + chunk * slowness() / 64) {
-			struct symindex *x = index_of(text, chunk);
-			assert_same_index(whole, x);
-			symindex_free(x);
+			struct symreader *x = read_of(text, chunk);
+			assert_same_records(whole, x);
+			symreader_free(x);
 		}
-		symindex_free(whole);
+		symreader_free(whole);
 		release_text(text);
 		files++;
 	}
@@ -380,9 +417,9 @@ static void test_bytes(void **state)
 			text_add(&t, "MODULE a b 0 c\nPUBLIC 0 0\n");
 			for (unsigned i = 0; i < n; i++)
 				text_add(&t, "%s%u %s\n", lines[what].keyword, i, lines[what].rest);
-			struct symindex *x = index_of(text_str(&t), 1 << 16);
-			assert_in_range(symindex_bytes(x), 4 * n, 6 * t.len + (1 << 20));
-			symindex_free(x);
+			struct symreader *x = read_of(text_str(&t), 1 << 16);
+			assert_in_range(symreader_bytes(x), 4 * n, 6 * t.len + (1 << 20));
+			symreader_free(x);
 			buffer_release(&t);
 		}
 }
@@ -396,15 +433,15 @@ static void test_bytes_of_a_line_in_pieces(void **state)
 	(void)state;
 	memset(name, 'f', sizeof name);
 	alloc_watch();
-	struct symindex *x = symindex_new(str_from(""));
+	struct symreader *x = symreader_new(str_from(""), 0);
 	assert_non_null(x);
 	struct str start = str_from("MODULE a b 0 c\nFUNC 0 1 0 ");
-	assert_int_equal(symindex_feed(x, (const uint8_t *)start.data, start.len, &e), ERR_OK);
+	assert_int_equal(symreader_feed(x, (const uint8_t *)start.data, start.len, &e), ERR_OK);
 	for (unsigned i = 0; i < 100; i++) {
-		assert_int_equal(symindex_feed(x, (const uint8_t *)name, sizeof name, &e), ERR_OK);
-		assert_in_range(symindex_bytes(x), alloc_held() - OF_MALLOC, alloc_held() + OF_MALLOC);
+		assert_int_equal(symreader_feed(x, (const uint8_t *)name, sizeof name, &e), ERR_OK);
+		assert_in_range(symreader_bytes(x), alloc_held() - OF_MALLOC, alloc_held() + OF_MALLOC);
 	}
-	symindex_free(x);
+	symreader_free(x);
 	alloc_watched();
 }
 
@@ -474,7 +511,6 @@ static void test_answers(void **state)
 			uint32_t page_text = run % 3 ? run % 200 : 0;
 			struct indexed_how how = {.nearest = nearest, .page_text = page_text}, other = how;
 			other.chunk = 1 + run % 50;
-			other.block = 1 + run % 70;
 			other.shuffle = run + 1;
 			other.threads = 1 + run % 3;
 			struct offmap *m = map_of(text_str(&t), &how), *again = map_of(text_str(&t), &other);
@@ -500,8 +536,7 @@ static uint32_t largest_page(const struct offmap *m)
 static void check_large(struct buffer *t, uint64_t from, uint64_t to, unsigned n, uint32_t page_max)
 {
 	for (unsigned nearest = 0; nearest < 2; nearest++) {
-		struct indexed_how how = {.nearest = nearest},
-		                   other = {.nearest = nearest, .block = 4096, .shuffle = 5, .threads = 2};
+		struct indexed_how how = {.nearest = nearest}, other = {.nearest = nearest, .shuffle = 5, .threads = 2};
 		struct offmap *m = map_of(text_str(t), &how), *again = map_of(text_str(t), &other);
 		assert_same_maps(m, again);
 		assert_in_range(largest_page(m), 1, page_max);
@@ -622,21 +657,7 @@ static void test_long_names(void **state)
 
 /* ---- bounds ---- */
 
-/* Counts the bytes that are read of a text. */
-struct counted {
-	const uint8_t *text;
-	uint64_t read;
-};
-
-static const uint8_t *get_counted(void *arg, uint64_t place, size_t len, uint8_t *room)
-{
-	struct counted *c = arg;
-	(void)room;
-	c->read += len;
-	return c->text + place;
-}
-
-/* Whoever misses pages of a large function here and there, others between them, reads its text once. */
+/* Whoever misses pages of a large function here and there, others between them, reads it once. */
 static void test_a_large_function_is_read_once(void **state)
 {
 	enum { LINES = 100000 };
@@ -645,24 +666,24 @@ static void test_a_large_function_is_read_once(void **state)
 	text_add(&t, "MODULE a b 0 c\nFUNC 0 10 0 before\n0 10 1 0\nFUNC 1000 %x 0 large\n", 16 * LINES);
 	for (unsigned i = 0; i < LINES; i++)
 		text_add(&t, "%x 10 %u 0\n", 0x1000 + 16 * i, i);
-	struct counted c = {t.data, 0};
-	struct symtext text = {get_counted, &c};
-	struct symindex *x = index_of(text_str(&t), SIZE_MAX);
-	struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
+	struct symreader *x = read_of(text_str(&t), SIZE_MAX);
+	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
 	assert_non_null(s);
-	struct sympages *m = sympages_new(x, s, &text);
+	struct sympages *m = sympages_new(x->records, s);
 	assert_non_null(m);
 	assert_in_range(s->page_count, 50, 1000);
-	c.read = 0;
+	funcs_flattened = 0;
+	records_flattened = 0;
 	for (unsigned i = 0; i < 50; i++) {
-		struct page *p = sympages_code(m, i % 2 ? 0 : 1 + i * 7919 % (s->page_count - 1), NULL);
+		struct page *p = sympages_code(m, i % 2 ? 0 : 1 + i * 7919 % (s->page_count - 1));
 		assert_non_null(p);
 		page_unref(p);
 	}
-	assert_in_range(c.read, t.len / 2, 2 * t.len);
+	assert_in_range(funcs_flattened, 2, 2 + 50);
+	assert_in_range(records_flattened, LINES, 2 * LINES);
 	sympages_free(m);
 	symspans_free(s);
-	symindex_free(x);
+	symreader_free(x);
 	buffer_release(&t);
 }
 
@@ -678,21 +699,19 @@ static void test_a_large_function_that_others_interrupt_is_read_once(void **stat
 		text_add(&t, "%s %x 1", i % 5000 ? "" : "\nINLINE 0 1 0 0", 2 * i);
 	for (unsigned i = 0; i < INNER; i++)
 		text_add(&t, "\nFUNC %x 1 0 f", 1000 + 2 * i);
-	struct counted c = {t.data, 0};
-	struct symtext text = {get_counted, &c};
-	struct symindex *x = index_of(text_str(&t), SIZE_MAX);
-	struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
+	struct symreader *x = read_of(text_str(&t), SIZE_MAX);
+	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
 	assert_non_null(s);
 	assert_true(symspans_of(s, 0) == INNER + 1 && symspans_of(s, 1) == 1);
-	struct sympages *m = sympages_new(x, s, &text);
+	struct sympages *m = sympages_new(x->records, s);
 	assert_non_null(m);
-	c.read = 0;
+	records_flattened = 0;
 	for (uint32_t i = 0; i < s->page_count; i++)
-		page_unref(sympages_code(m, i, NULL));
-	assert_in_range(c.read, t.len / 2, 2 * t.len);
+		page_unref(sympages_code(m, i));
+	assert_in_range(records_flattened, ranges / 2, 2 * ranges);
 	sympages_free(m);
 	symspans_free(s);
-	symindex_free(x);
+	symreader_free(x);
 	buffer_release(&t);
 }
 
@@ -743,19 +762,18 @@ static void test_memory_of_pages(void **state)
 	for (unsigned what = 0; what < 9; what++) {
 		struct buffer t = text_new();
 		make_costly(&t, what, rounds(what == 5 ? 20000 : 300000));
-		struct symindex *x = index_of(text_str(&t), SIZE_MAX);
-		struct symtext text = whole_text(t.data);
-		uint64_t bound = sympages_page_bytes_max(x) + (8 << 20);
+		struct symreader *x = read_of(text_str(&t), SIZE_MAX);
+		uint64_t bound = sympages_page_bytes_max(x->records) + (8 << 20);
 		alloc_watch();
-		struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
+		struct symspans *s = symspans_new(x->records, false, NULL, NULL);
 		struct alloc_use spans = alloc_watched();
 		assert_non_null(s);
 		alloc_watch();
-		struct sympages *m = sympages_new(x, s, &text);
+		struct sympages *m = sympages_new(x->records, s);
 		assert_non_null(m);
 		uint64_t held = 0;
 		for (unsigned i = 0; i < 300 && i < s->page_count; i++) {
-			struct page *p = sympages_code(m, s->page_count < 300 ? i : i * (s->page_count / 300), NULL);
+			struct page *p = sympages_code(m, s->page_count < 300 ? i : i * (s->page_count / 300));
 			assert_non_null(p);
 			page_unref(p);
 			held = sympages_bytes(m) > held ? sympages_bytes(m) : held;
@@ -769,7 +787,7 @@ static void test_memory_of_pages(void **state)
 		assert_true(held <= use.peak + use.peak / 4 + (1 << 20));
 		sympages_free(m);
 		symspans_free(s);
-		symindex_free(x);
+		symreader_free(x);
 		buffer_release(&t);
 	}
 }
@@ -813,17 +831,16 @@ static void make_deep(struct buffer *t, unsigned n)
 static void check_counted(const struct buffer *t, uint64_t most, uint64_t last)
 {
 	enum { UNCOUNTED = 64 << 10 }; /* an eighth, too: what malloc adds is guessed */
-	struct symindex *x = index_of(text_str(t), SIZE_MAX);
-	struct symtext text = whole_text(t->data);
-	struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
+	struct symreader *x = read_of(text_str(t), SIZE_MAX);
+	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
 	assert_non_null(s);
 	assert_in_range(s->page_count, 20, UINT32_MAX);
 	alloc_watch();
-	struct sympages *m = sympages_new(x, s, &text);
+	struct sympages *m = sympages_new(x->records, s);
 	assert_non_null(m);
 	uint64_t peak = 0, held = 0;
 	for (uint32_t i = 0; i < s->page_count; i++) {
-		struct page *p = sympages_code(m, i, NULL);
+		struct page *p = sympages_code(m, i);
 		assert_non_null(p);
 		page_unref(p);
 		uint64_t counted = sympages_bytes(m);
@@ -839,7 +856,7 @@ static void check_counted(const struct buffer *t, uint64_t most, uint64_t last)
 	assert_int_equal(alloc_held(), 0);
 	alloc_watched();
 	symspans_free(s);
-	symindex_free(x);
+	symreader_free(x);
 }
 
 static void test_what_is_counted_is_held(void **state)
@@ -868,23 +885,22 @@ static bool try_all(void *arg)
 {
 	const struct attempt *a = arg;
 	struct error e;
-	struct symtext text = whole_text(a->text.data);
-	struct symindex *x = symindex_new(no_id);
+	struct symreader *x = symreader_new(no_id, 0);
 	struct symspans *s = NULL;
 	struct offmap *m = NULL;
 	enum err err = ERR_NO_MEMORY;
 	for (size_t at = 0; x && at < a->text.len; at += 700)
-		if ((err = symindex_feed(x, a->text.data + at, a->text.len - at < 700 ? a->text.len - at : 700, &e)))
+		if ((err = symreader_feed(x, a->text.data + at, a->text.len - at < 700 ? a->text.len - at : 700, &e)))
 			break;
 	if (!err)
-		err = symindex_finish(x, &e);
+		err = symreader_finish(x, &e);
 	if (!err)
-		s = symspans_new(x, &text, a->nearest, 0, NULL, NULL, NULL);
+		s = symspans_new(x->records, a->nearest, NULL, NULL);
 	if (s)
-		m = sympages_all(x, s, &text);
+		m = sympages_map(x->records, s, str_from(""));
+	bool made = m && sympages_fill(x->records, s, m);
 	symspans_free(s);
-	symindex_free(x);
-	bool made = m != NULL;
+	symreader_free(x);
 	offmap_free(m);
 	assert_true(!err || err == ERR_NO_MEMORY);
 	return made;
@@ -909,89 +925,48 @@ static void test_no_memory(void **state)
 
 /* Pages, the last one first, by one maker; one that fails is made again. */
 struct backwards {
-	struct symindex *index;
+	const struct records *records;
 	struct symspans *spans;
-	struct symtext text;
 	struct offmap *want;
 };
 
 static bool make_backwards(void *arg)
 {
 	const struct backwards *b = arg;
-	struct sympages *pages = sympages_new(b->index, b->spans, &b->text);
-	struct sympages_counts counts = {0};
-	bool at_once = pages != NULL, all = at_once;
+	struct sympages *pages = sympages_new(b->records, b->spans);
+	bool at_once = pages != NULL;
 	for (uint32_t i = b->want->code_count; pages && i--;) {
 		const struct page *want = b->want->code[i];
-		struct page *p = sympages_code(pages, i, &counts);
+		struct page *p = sympages_code(pages, i);
 		at_once = at_once && p;
-		if (!p && !(p = sympages_code(pages, i, &counts))) {
-			all = false;
+		if (!p && !(p = sympages_code(pages, i)))
 			continue;
-		}
 		assert_int_equal(p->len, want->len);
 		assert_memory_equal(p->bytes, want->bytes, want->len);
 		page_unref(p);
 	}
 	sympages_free(pages);
-	if (all)
-		assert_int_equal(counts.lines, b->want->lines);
 	return at_once;
 }
 
-/* A function that is kept, and whose page failed in the middle of a line, answers as before in the pages before it; and
- * is counted once. */
+/* A function that is kept, and whose page failed in the middle of a line, answers as before in the pages before it. */
 static void test_a_page_after_one_that_lacked_memory(void **state)
 {
 	struct buffer t = text_new();
 	(void)state;
 	text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\nFUNC 1000 30 0 outer\n1000 10 1 0\n1010 20 2 0\n"
 	             "FUNC 1018 8 0 inner\n1018 8 7 0\n");
-	struct backwards b = {.index = index_of(text_str(&t), t.len), .text = whole_text(t.data)};
-	b.spans = symspans_new(b.index, &b.text, false, 1, NULL, NULL, NULL);
-	b.want = sympages_all(b.index, b.spans, &b.text);
+	struct symreader *x = symreader_new(no_id, 1);
+	assert_non_null(x);
+	assert_int_equal(symreader_feed(x, t.data, t.len, NULL) || symreader_finish(x, NULL), ERR_OK);
+	struct backwards b = {.records = x->records, .spans = symspans_new(x->records, false, NULL, NULL)};
+	b.want = sympages_map(b.records, b.spans, str_from(""));
+	assert_true(b.want && sympages_fill(b.records, b.spans, b.want));
 	assert_int_equal(b.want->code_count, 4);
 	fail_each_allocation(make_backwards, &b);
 	offmap_free(b.want);
 	symspans_free(b.spans);
-	symindex_free(b.index);
-	buffer_release(&t);
-}
-
-/* A text that is gone from some read on. */
-struct gone {
-	const uint8_t *text;
-	unsigned left;
-};
-
-static const uint8_t *get_while_there(void *arg, uint64_t place, size_t len, uint8_t *room)
-{
-	struct gone *g = arg;
-	(void)room;
-	(void)len;
-	return g->left && g->left-- ? g->text + place : NULL;
-}
-
-static void test_text_gone(void **state)
-{
-	struct buffer t = text_new();
-	(void)state;
-	text_add(&t, "MODULE a b 0 c\nFILE 0 %080u\n", 1);
-	for (unsigned i = 0; i < 50; i++)
-		text_add(&t, "FUNC %x 8 0 f\n%x 8 1 0\nFUNC %x 8 0 g\n", 16 * i, 16 * i, 16 * i);
-	struct symindex *x = index_of(text_str(&t), 100);
-	unsigned reads = 0;
-	for (bool made = false; !made; reads++) {
-		struct gone g = {t.data, reads};
-		struct symtext text = {get_while_there, &g};
-		struct symspans *s = symspans_new(x, &text, false, 0, NULL, NULL, NULL);
-		struct offmap *m = s ? sympages_all(x, s, &text) : NULL;
-		made = m != NULL;
-		offmap_free(m);
-		symspans_free(s);
-	}
-	assert_in_range(reads, 100, 1000);
-	symindex_free(x);
+	symreader_free(x);
 	buffer_release(&t);
 }
 
@@ -1018,7 +993,6 @@ int main(void)
 	        cmocka_unit_test(test_what_is_counted_is_held),
 	        cmocka_unit_test(test_no_memory),
 	        cmocka_unit_test(test_a_page_after_one_that_lacked_memory),
-	        cmocka_unit_test(test_text_gone),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "sym/records_scan.h"
+#include "sym/text_scan.h"
 
 #include <stddef.h>
 
@@ -11,12 +11,13 @@
 #include <immintrin.h>
 #endif
 
-static uint32_t lines_plain(const uint8_t **at, const uint8_t *end, struct symtext_line *out, uint32_t n)
+static uint32_t lines_plain(
+        const uint8_t **at, const uint8_t *until, const uint8_t *end, struct record_line *out, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t line, file;
 		const uint8_t *next =
-		        *at < end ? fast_record(*at, end, &out[i].addr, &out[i].size, &line, &file) : NULL;
+		        *at < until ? fast_record(*at, end, &out[i].addr, &out[i].size, &line, &file) : NULL;
 		if (!next)
 			return i;
 		out[i].line = line;
@@ -116,12 +117,15 @@ AVX2 static inline uint32_t read_four(const uint8_t *at, __m256i hex, __m256i *n
 	return read_fields(c, hex, numbers) ? s3 : 0;
 }
 
-AVX2 static uint32_t lines_avx2(const uint8_t **at, const uint8_t *end, struct symtext_line *out, uint32_t n)
+AVX2 static uint32_t lines_avx2(
+        const uint8_t **at, const uint8_t *until, const uint8_t *end, struct record_line *out, uint32_t n)
 {
 	const __m256i hex = _mm256_setr_epi64x(-1, -1, 0, 0);
 	const uint8_t *p = *at;
 	uint32_t i = 0;
-	for (; i < n && end - p >= REACH; i++) {
+	if (end - until < REACH)
+		until = end - p < REACH ? p : end - REACH + 1;
+	for (; i < n && p < until; i++) {
 		__m256i numbers;
 		uint32_t stop = read_four(p, hex, &numbers);
 		if (!stop)

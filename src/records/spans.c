@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sweep over the index: lookup rules 1 to 3 of docs/sym-files.md. `open` holds the FUNCs that may still answer; the
- * one on top answers now.
+ * The sweep over the symbols: lookup rules 1 to 3 of docs/sym-files.md. `open` holds the FUNCs that may still answer;
+ * the one on top answers now.
  *
- * A page takes spans until their text reaches SYMSPANS_PAGE_TEXT bytes. A symbol that answers again after another one
- * counts again, but only once per page and for at most a fifth of SYMSPANS_PAGE_TEXT. So all pages together read a few
- * times the file's text, and one page reads at most SYMSPANS_PAGE_TEXT, as much again for five functions that end in
+ * A page takes spans until their text reaches RECORDS_PAGE_TEXT bytes. A symbol that answers again after another one
+ * counts again, but only once per page and for at most a fifth of RECORDS_PAGE_TEXT. So all pages together read a few
+ * times the file's text, and one page reads at most RECORDS_PAGE_TEXT, as much again for five functions that end in
  * it, and one that goes on.
  *
- * A FUNC with more text than that is cut: see cuts.c.
+ * A FUNC with more text than that is cut: see records.c.
  */
 #include <config.h>
 
-#include "sym/spans.h"
+#include "records/spans.h"
 
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@
 enum {
 	SPAN_TEXT = 32, /* what a span weighs in addition to its text */
 	FEW_SPANS = 4,  /* more of one FUNC are noted */
-	/* a fraction of SYMSPANS_PAGE_TEXT, see above */
+	/* a fraction of RECORDS_PAGE_TEXT, see above */
 	RETURN_PART = 5,
 };
 
@@ -32,30 +32,26 @@ enum {
 
 struct open_symbol {
 	uint32_t symbol;
-	uint32_t page;                 /* 1 + the last page that it is in; 0: none yet */
-	const uint64_t *known;         /* its cuts, if they were known before */
-	uint32_t first_cut, cut_count; /* else from there on in `cuts` */
+	uint32_t page; /* 1 + the last page that it is in; 0: none yet */
 	uint32_t spans;
+	const struct record_cuts *cuts; /* NULL: none */
 };
 
 struct symbol_sweep {
-	const struct symindex *x;
-	const struct symtext *text;
+	const struct records *x;
 	struct symspans *out;
 	struct open_symbol *open;
 	uint32_t open_count, open_cap;
-	struct cut_finder cuts; /* of the open symbols, one after the other */
-	const struct known_cuts *known;
 	struct open_symbol last_public; /* no FUNC has started after it */
 	position cursor;
-	uint64_t page_text, weight;              /* weight: of the open page */
+	uint64_t weight;                         /* of the open page */
 	bool (*grow)(void *arg, uint64_t bytes); /* NULL: it may take what it needs */
 	void *arg;
 };
 
 static uint64_t sweep_bytes(const struct symbol_sweep *w)
 {
-	return symspans_bytes(w->out) + w->open_cap * (uint64_t)sizeof *w->open + cuts_bytes(&w->cuts);
+	return symspans_bytes(w->out) + w->open_cap * (uint64_t)sizeof *w->open;
 }
 
 /* array_reserve for one of its arrays. */
@@ -64,41 +60,14 @@ static inline bool reserve(struct symbol_sweep *w, void *array, uint32_t *cap, s
 	return need <= *cap || (array_enlarge(array, cap, need, size) && (!w->grow || w->grow(w->arg, sweep_bytes(w))));
 }
 
-static const struct symindex_symbol *symbol_of(const struct symbol_sweep *w, const struct open_symbol *o)
+static const struct record_symbol *symbol_of(const struct symbol_sweep *w, const struct open_symbol *o)
 {
 	return &w->x->symbols[o->symbol];
 }
 
-static position end_of(const struct symindex_symbol *s)
+static position end_of(const struct record_symbol *s)
 {
 	return (position)s->addr + s->size;
-}
-
-/* ---- large functions ---- */
-
-static bool cuts_have_grown(void *arg)
-{
-	const struct symbol_sweep *w = arg;
-	return !w->grow || w->grow(w->arg, sweep_bytes(w));
-}
-
-/* Chooses where pages begin within a FUNC. */
-static bool find_cuts(struct symbol_sweep *w, struct open_symbol *o)
-{
-	const struct symindex_symbol *s = symbol_of(w, o);
-	const struct known_cut *known;
-	o->first_cut = w->cuts.count;
-	if (!cuts_are_needed(&w->cuts, s))
-		return true;
-	if (w->known && (known = known_cuts_of(w->known, s))) {
-		o->known = w->known->finder.cuts + known->first;
-		o->cut_count = known->count;
-	} else {
-		if (!cuts_find(&w->cuts, w->text, s))
-			return false;
-		o->cut_count = w->cuts.count - o->first_cut;
-	}
-	return true;
 }
 
 /* ---- spans and pages ---- */
@@ -123,24 +92,24 @@ static uint64_t page_first(const struct symbol_sweep *w)
 
 static uint64_t weigh(const struct symbol_sweep *w, const struct open_symbol *o)
 {
-	uint64_t text = symindex_text_of(symbol_of(w, o));
+	uint64_t text = symbol_of(w, o)->text;
 	if (!o->page)
-		return SPAN_TEXT + (text < w->page_text ? text : w->page_text);
+		return SPAN_TEXT + (text < w->x->page_text ? text : w->x->page_text);
 	if (o->page == w->out->page_count)
 		return SPAN_TEXT;
-	uint64_t most = w->page_text / RETURN_PART;
+	uint64_t most = w->x->page_text / RETURN_PART;
 	return SPAN_TEXT + (text < most ? text : most);
 }
 
 /* Begins a page at each cut of a large function within one of its spans. */
 static bool cut_span(struct symbol_sweep *w, const struct open_symbol *o, uint32_t span, position from, position stop)
 {
-	const uint64_t *cuts = o->known ? o->known : w->cuts.cuts + o->first_cut;
-	size_t cut = search_up_to(cuts, o->cut_count, sizeof *cuts, 0, (uint64_t)from);
-	for (; cut < o->cut_count && cuts[cut] < stop; cut++) {
+	const uint64_t *cuts = w->x->cuts + o->cuts->first;
+	size_t cut = search_up_to(cuts, o->cuts->count, sizeof *cuts, 0, (uint64_t)from);
+	for (; cut < o->cuts->count && cuts[cut] < stop; cut++) {
 		if (!begin_page(w, cuts[cut], span))
 			return false;
-		w->weight = w->page_text;
+		w->weight = w->x->page_text;
 	}
 	return true;
 }
@@ -149,22 +118,22 @@ static bool cut_span(struct symbol_sweep *w, const struct open_symbol *o, uint32
 static bool emit_span(struct symbol_sweep *w, struct open_symbol *o, position to)
 {
 	struct symspans *out = w->out;
-	const struct symindex_symbol *s = symbol_of(w, o);
+	const struct record_symbol *s = symbol_of(w, o);
 	position from = w->cursor, end = end_of(s), stop = end < to ? end : to;
 	uint32_t span = out->count;
 	if (!reserve(w, &out->starts, &out->starts_cap, span + 1, sizeof *out->starts) ||
 	        !reserve(w, &out->symbols, &out->symbols_cap, span + 1, sizeof *out->symbols))
 		return false;
 	out->starts[span] = (uint64_t)from;
-	out->symbols[span] = o->symbol | (o->page ? 0 : SYMSPAN_FIRST);
+	out->symbols[span] = o->symbol;
 	out->count++;
 	/* the last address where one of its pieces may start */
 	position last = to > end && end > from ? end : stop > from ? stop - 1 : from;
-	if (!out->page_count || w->weight + weigh(w, o) > w->page_text || last - page_first(w) > UINT32_MAX)
+	if (!out->page_count || w->weight + weigh(w, o) > w->x->page_text || last - page_first(w) > UINT32_MAX)
 		if (!begin_page(w, (uint64_t)from, span))
 			return false;
 	w->weight += weigh(w, o);
-	if (o->cut_count && !cut_span(w, o, span, from, stop))
+	if (o->cuts && !cut_span(w, o, span, from, stop))
 		return false;
 	if (to > end && end > from && end - page_first(w) > UINT32_MAX && !begin_page(w, (uint64_t)end, span))
 		return false;
@@ -178,7 +147,6 @@ static bool pop_symbol(struct symbol_sweep *w)
 {
 	struct symspans *out = w->out;
 	const struct open_symbol *top = &w->open[--w->open_count];
-	w->cuts.count = top->first_cut;
 	if (top->spans <= FEW_SPANS)
 		return true;
 	if (!reserve(w, &out->interrupted, &out->interrupted_cap, out->interrupted_count + 1, sizeof *out->interrupted))
@@ -214,22 +182,8 @@ static bool advance_to(struct symbol_sweep *w, position to)
 
 /* ---- symbols of one address ---- */
 
-/* Whether the symbol has a line record, at any address. */
-static bool has_lines(struct symbol_sweep *w, const struct symindex_symbol *s, bool *has)
-{
-	struct symrecords *records = &w->cuts.records;
-	enum record_kind kind;
-	*has = false;
-	if (!symrecords_begin(records, w->text, s))
-		return false;
-	while ((kind = symrecords_next(records)) == RECORD_INLINE)
-		;
-	*has = kind == RECORD_LINE;
-	return kind != RECORD_FAILED;
-}
-
 /* Whether it may answer where the better symbols of its address, whose longest has `covered` bytes, do not. */
-static bool is_longer(const struct symbol_sweep *w, const struct symindex_symbol *s, uint32_t kept, uint64_t covered)
+static bool is_longer(const struct symbol_sweep *w, const struct record_symbol *s, uint32_t kept, uint64_t covered)
 {
 	if (s->is_public)
 		return false;
@@ -240,34 +194,18 @@ static bool push_symbol(struct symbol_sweep *w, uint32_t symbol)
 {
 	if (!reserve(w, &w->open, &w->open_cap, w->open_count + 1, sizeof *w->open))
 		return false;
-	w->open[w->open_count++] = (struct open_symbol){.symbol = symbol};
+	w->open[w->open_count++] =
+	        (struct open_symbol){.symbol = symbol, .cuts = records_cuts_of(w->x, &w->x->symbols[symbol])};
 	return true;
 }
 
-/* Pushes the FUNCs of symbols [first, end), which start at one address, worst first: FUNCs with lines are better than
- * those without; within each group the first in the file is best. */
-static bool push_group(struct symbol_sweep *w, uint32_t first, uint32_t end, uint32_t funcs)
+/* Pushes the FUNCs of symbols [first, end), which start at one address, worst first. */
+static bool push_group(struct symbol_sweep *w, uint32_t first, uint32_t end)
 {
-	const struct symindex_symbol *all = w->x->symbols;
-	uint32_t base = w->open_count, with_lines, next = base;
+	const struct record_symbol *all = w->x->symbols;
+	uint32_t base = w->open_count;
 	uint64_t covered = 0;
-	for (uint32_t i = first; i < end && funcs > 1; i++) {
-		bool lines;
-		if (!is_longer(w, &all[i], w->open_count - base, covered))
-			continue;
-		if (!has_lines(w, &all[i], &lines))
-			return false;
-		if (lines && !push_symbol(w, i))
-			return false;
-		if (lines)
-			covered = all[i].size;
-	}
-	with_lines = w->open_count;
 	for (uint32_t i = first; i < end; i++) {
-		if (next < with_lines && w->open[next].symbol == i) {
-			next++;
-			continue;
-		}
 		if (!is_longer(w, &all[i], w->open_count - base, covered))
 			continue;
 		if (!push_symbol(w, i))
@@ -279,16 +217,14 @@ static bool push_group(struct symbol_sweep *w, uint32_t first, uint32_t end, uin
 		w->open[low] = w->open[--high];
 		w->open[high] = swap;
 	}
-	for (uint32_t i = base; i < w->open_count; i++)
-		if (!find_cuts(w, &w->open[i]))
-			return false;
 	return true;
 }
 
 static bool sweep_group(struct symbol_sweep *w, uint32_t first, uint32_t end)
 {
-	const struct symindex_symbol *all = w->x->symbols;
-	uint32_t first_public = NO_SYMBOL, funcs = 0;
+	const struct record_symbol *all = w->x->symbols;
+	uint32_t first_public = NO_SYMBOL;
+	bool funcs = false;
 	if (!advance_to(w, all[first].addr))
 		return false;
 	w->cursor = all[first].addr;
@@ -298,17 +234,17 @@ static bool sweep_group(struct symbol_sweep *w, uint32_t first, uint32_t end)
 		if (!pop_symbol(w))
 			return false;
 	for (uint32_t i = first; i < end; i++) {
-		funcs += !all[i].is_public && symspan_may_answer(&all[i], w->out->nearest);
+		funcs = funcs || (!all[i].is_public && symspan_may_answer(&all[i], w->out->nearest));
 		if (all[i].is_public && first_public == NO_SYMBOL)
 			first_public = i;
 	}
 	w->last_public = (struct open_symbol){.symbol = funcs ? NO_SYMBOL : first_public};
-	return push_group(w, first, end, funcs);
+	return push_group(w, first, end);
 }
 
 static bool sweep_symbols(struct symbol_sweep *w)
 {
-	const struct symindex_symbol *all = w->x->symbols;
+	const struct record_symbol *all = w->x->symbols;
 	for (uint32_t first = 0, end; first < w->x->symbol_count; first = end) {
 		bool any = symspan_may_answer(&all[first], w->out->nearest);
 		for (end = first + 1; end < w->x->symbol_count && all[end].addr == all[first].addr; end++)
@@ -326,24 +262,15 @@ static bool sweep_symbols(struct symbol_sweep *w)
 	return true;
 }
 
-struct symspans *symspans_new(const struct symindex *x, const struct symtext *text, bool nearest, uint32_t page_text,
-        const struct known_cuts *known, bool (*grow)(void *arg, uint64_t bytes), void *arg)
+struct symspans *symspans_new(const struct records *x, bool nearest, bool (*grow)(void *arg, uint64_t bytes), void *arg)
 {
-	struct symbol_sweep w = {.x = x,
-	        .text = text,
-	        .known = known,
-	        .grow = grow,
-	        .arg = arg,
-	        .page_text = page_text ? page_text : SYMSPANS_PAGE_TEXT,
-	        .last_public = {.symbol = NO_SYMBOL}};
+	struct symbol_sweep w = {.x = x, .grow = grow, .arg = arg, .last_public = {.symbol = NO_SYMBOL}};
 	w.out = calloc(1, sizeof *w.out);
 	if (!w.out)
 		return NULL;
-	w.cuts = (struct cut_finder){.page_text = w.page_text, .grown = cuts_have_grown, .arg = &w};
 	w.out->nearest = nearest;
 	bool ok = sweep_symbols(&w);
 	free(w.open);
-	cuts_release(&w.cuts);
 	if (!ok) {
 		symspans_free(w.out);
 		return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To make a page, each symbol of its spans is read from the text, flattened and encoded, as far as it answers within
+ * To make a page, each symbol of its spans is read from the records, flattened and encoded, as far as it answers within
  * the page. A flattened function is kept until an address past its end comes up, because it may answer again after
  * functions that lie within it. `kept` is a stack, like the sweep's. If it takes too much memory, the outermost
  * functions are dropped, and read again when they come up.
@@ -10,7 +10,7 @@
  */
 #include <config.h>
 
-#include "sym/pages.h"
+#include "records/pages.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,16 +44,14 @@ struct recent_file {
 struct kept {
 	uint32_t symbol;
 	struct flat *flat;
-	struct sympages_counts counts;
 };
 
 struct sympages {
-	const struct symindex *x;
+	const struct records *x;
 	const struct symspans *s;
-	const struct symtext *text;
 	struct encoder *encoder;
 	struct flattener flattener;
-	struct symrecords reader;
+	struct name_store_reader names;
 	struct func_records records;
 	struct string_table strings;
 	struct map64 slots[2];                   /* by slot_key, of FILEs and of INLINE_ORIGINs */
@@ -81,14 +79,14 @@ static void reset_slots(struct sympages *m)
 	map64_reset(&m->slots[1]);
 }
 
-struct sympages *sympages_new(const struct symindex *x, const struct symspans *s, const struct symtext *text)
+struct sympages *sympages_new(const struct records *x, const struct symspans *s)
 {
 	struct sympages *m = calloc(1, sizeof *m);
 	if (!m)
 		return NULL;
 	m->x = x;
 	m->s = s;
-	m->text = text;
+	m->names.names = &x->names;
 	m->encoder = encoder_new(NULL, 0, CODEC_RAW);
 	m->strings.cap = 64;
 	m->strings.slots = calloc(m->strings.cap, sizeof *m->strings.slots);
@@ -125,7 +123,7 @@ void sympages_free(struct sympages *m)
 	free(m->kept);
 	encoder_free(m->encoder);
 	flattener_release(&m->flattener);
-	symrecords_release(&m->reader);
+	name_store_reader_release(&m->names);
 	func_records_release(&m->records);
 	free_slots(m);
 	free(m->strings.slots);
@@ -134,9 +132,9 @@ void sympages_free(struct sympages *m)
 	free(m);
 }
 
-static uint64_t kept_max(const struct symindex *x)
+static uint64_t kept_max(const struct records *x)
 {
-	return KEPT_BYTES + x->text_bytes / 4;
+	return KEPT_BYTES + x->text / 4;
 }
 
 static uint64_t slot_bytes(const struct sympages *m)
@@ -148,23 +146,19 @@ static uint64_t slot_bytes(const struct sympages *m)
 uint64_t sympages_bytes(const struct sympages *m)
 {
 	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept + m->spare_bytes +
-	       func_records_bytes(&m->records) + slot_bytes(m) + symrecords_bytes(&m->reader) +
+	       func_records_bytes(&m->records) + slot_bytes(m) + name_store_reader_bytes(&m->names) +
 	       flattener_bytes(&m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap +
 	       m->of_public.name_cap;
 }
 
-uint64_t sympages_kept_bytes_max(const struct symindex *x)
+uint64_t sympages_kept_bytes_max(const struct records *x)
 {
 	return (8 << 20) + kept_max(x);
 }
 
-uint64_t sympages_page_bytes_max(const struct symindex *x)
+uint64_t sympages_page_bytes_max(const struct records *x)
 {
-	uint64_t largest = 0;
-	for (uint32_t i = 0; i < x->symbol_count; i++)
-		if (symindex_text_of(&x->symbols[i]) > largest)
-			largest = symindex_text_of(&x->symbols[i]);
-	return RECORD_BYTES * largest;
+	return RECORD_BYTES * x->largest_text;
 }
 
 /* ---- strings ---- */
@@ -178,7 +172,7 @@ static bool escape(struct sympages *m, const uint8_t *text, size_t len, uint32_t
 	return true;
 }
 
-static bool define(struct sympages *m, struct string_slot *slot, const struct symindex_definition *d)
+static bool define(struct sympages *m, struct string_slot *slot, const struct record_definition *d)
 {
 	struct string_table *t = &m->strings;
 	uint32_t len;
@@ -218,7 +212,7 @@ static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
 	if (!array_reserve(&t->slots, &t->cap, t->count + 1, sizeof *t->slots))
 		return 0;
 	struct string_slot *slot = &t->slots[t->count];
-	const struct symindex_definition *d = symindex_find(is_origin ? &m->x->origins : &m->x->files, id);
+	const struct record_definition *d = records_find(is_origin ? &m->x->origins : &m->x->files, id);
 	*slot = (struct string_slot){.is_origin = is_origin};
 	if ((d && !define(m, slot, d)) || !map64_put(&m->slots[is_origin], key, t->count))
 		return 0;
@@ -235,73 +229,58 @@ static inline uint32_t file_slot(struct sympages *m, uint64_t id)
 
 /* ---- symbols ---- */
 
-/* The id of a name that is in a string page. */
-static uint32_t external_name(const struct symindex *x, uint64_t place)
+/* Opens the symbol's records and sets the name of f. */
+static bool begin_symbol(
+        struct sympages *m, const struct record_symbol *symbol, struct record_reader *r, struct flat *f)
 {
-	return (uint32_t)search_up_to(
-	        x->strings, x->string_count, sizeof *x->strings, offsetof(struct symindex_string, place), place);
-}
-
-/* Opens the symbol's text and sets the name of f. */
-static bool begin_symbol(struct sympages *m, const struct symindex_symbol *symbol, struct flat *f)
-{
-	struct symrecords *r = &m->reader;
 	uint32_t len;
-	if (!symrecords_begin(r, m->text, symbol))
+	struct str name = str_from("<unknown>");
+	record_reader_begin(r, m->x, symbol);
+	if (r->name_len)
+		name = (struct str){
+		        (const char *)name_store_read(&m->names, r->name_place, r->string ? 0 : r->name_len),
+		        r->string ? 0 : r->name_len};
+	if (!name.data || !escape(m, (const uint8_t *)name.data, name.len, &len) ||
+	        !flat_set_name(f, (char *)m->escaped, len))
 		return false;
-	bool external = r->name.len > OFFMAP_INLINE_NAME;
-	struct str name = r->name.len ? r->name : str_from("<unknown>");
-	if (external)
-		name.len = 0;
-	if (!escape(m, (const uint8_t *)name.data, name.len, &len) || !flat_set_name(f, (char *)m->escaped, len))
-		return false;
-	if (external)
-		f->name_external = external_name(m->x, r->name_place);
+	f->name_external = r->string;
 	f->addr = symbol->addr;
 	f->size = symbol->size;
 	f->is_public = symbol->is_public;
-	f->has_lines = false;
+	f->has_lines = symbol->has_lines;
 	f->node_count = f->segment_count = f->next_segment = 0;
 	return true;
 }
 
-static bool add_lines(struct sympages *m, const struct flat *f, const struct symtext_line *from, uint32_t n)
+static bool add_line(struct sympages *m, const struct record_reader *from)
 {
 	struct func_records *r = &m->records;
 	uint64_t last = r->line_count ? r->lines[r->line_count - 1].end : 0;
-	if (!array_reserve(&r->lines, &r->line_cap, r->line_count + n, sizeof *r->lines))
+	struct line_record l = {from->start, from->end, from->line, file_slot(m, from->file)};
+	if (!l.file || !array_reserve(&r->lines, &r->line_cap, r->line_count + 1, sizeof *r->lines))
 		return false;
-	for (uint32_t i = 0; i < n; i++) {
-		struct line_record l = {0, 0, (uint32_t)from[i].line, 0};
-		if (!clip_to_function(f->addr, f->size, from[i].addr, from[i].size, &l.start, &l.end))
-			continue;
-		if (!(l.file = file_slot(m, from[i].file)))
-			return false;
-		if (l.end == l.start || l.start < last)
-			r->lines_sorted = false;
-		last = l.end;
-		r->lines[r->line_count++] = l;
-	}
+	if (l.end == l.start || l.start < last)
+		r->lines_sorted = false;
+	r->lines[r->line_count++] = l;
 	return true;
 }
 
-static bool add_inline(struct sympages *m, const struct flat *f)
+static bool add_call(struct sympages *m, struct record_reader *from)
 {
-	const struct symrecords *from = &m->reader;
-	const struct inline_fields *fields = &from->fields;
+	const struct record_call *call = &from->call;
 	struct func_records *r = &m->records;
-	struct inline_record i = {fields->depth, fields->call_line, 0, 0};
-	if ((fields->has_call_file && !(i.call_file = file_slot(m, fields->call_file))) ||
-	        !(i.origin = find_slot(m, fields->origin, true)))
+	struct inline_record i = {call->depth, call->call_line, 0, 0};
+	if ((call->has_call_file && !(i.call_file = file_slot(m, call->call_file))) ||
+	        !(i.origin = find_slot(m, call->origin, true)))
 		return false;
 	if (!array_reserve(&r->inlines, &r->inline_cap, r->inline_count + 1, sizeof *r->inlines) ||
-	        !array_reserve(&r->ranges, &r->range_cap, r->range_count + from->range_count / 2, sizeof *r->ranges))
+	        !array_reserve(&r->ranges, &r->range_cap, r->range_count + from->ranges, sizeof *r->ranges))
 		return false;
-	for (uint32_t k = 0; k < from->range_count; k += 2) {
-		struct inline_range g = {0, 0, r->inline_count, fields->depth};
-		if (clip_to_function(f->addr, f->size, from->ranges[k], from->ranges[k + 1], &g.start, &g.end) &&
-		        g.start != g.end)
-			r->ranges[r->range_count++] = g;
+	while (from->ranges) {
+		record_reader_range(from);
+		if (from->range_start != from->range_end)
+			r->ranges[r->range_count++] =
+			        (struct inline_range){from->range_start, from->range_end, r->inline_count, call->depth};
 	}
 	r->inlines[r->inline_count++] = i;
 	if (i.depth > r->deepest)
@@ -321,34 +300,18 @@ static bool repeats_too_much(const struct sympages *m, uint32_t symbol)
 }
 
 /* Reads and flattens a FUNC. */
-static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f, struct sympages_counts *counts)
+static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f)
 {
-	enum { AT_ONCE = 64 };
-	struct symtext_line lines[AT_ONCE];
-	struct symrecords *from = &m->reader;
+	struct record_reader from;
 	struct func_records *r = &m->records;
-	enum record_kind kind = RECORD_LINE;
-	*counts = (struct sympages_counts){0};
+	enum record_kind kind;
 	r->line_count = r->inline_count = r->range_count = r->deepest = 0;
 	r->lines_sorted = true;
-	if (!begin_symbol(m, &m->x->symbols[symbol], f))
+	if (!begin_symbol(m, &m->x->symbols[symbol], &from, f))
 		return false;
-	while (kind) {
-		uint32_t n = symrecords_lines(from, lines, AT_ONCE);
-		kind = n ? RECORD_LINE : symrecords_next(from);
-		if (kind == RECORD_FAILED || (kind == RECORD_INLINE && !add_inline(m, f)))
+	while ((kind = record_reader_next(&from)))
+		if (kind == RECORD_LINE ? !add_line(m, &from) : !add_call(m, &from))
 			return false;
-		counts->inlines += kind == RECORD_INLINE;
-		if (kind != RECORD_LINE)
-			continue;
-		if (!n)
-			lines[n++] = (struct symtext_line){from->addr, from->size, from->line, from->file};
-		if (!add_lines(m, f, lines, n))
-			return false;
-		counts->lines += n;
-	}
-	counts->damaged = from->damaged;
-	f->has_lines = counts->lines != 0;
 	if (r->range_count && repeats_too_much(m, symbol))
 		r->range_count = 0;
 	return flatten(&m->flattener, r, f);
@@ -382,7 +345,7 @@ static void release_kept(struct sympages *m, const struct kept *k)
 static void pop_kept(struct sympages *m)
 {
 	const struct kept *top = &m->kept[--m->kept_count], old = m->large;
-	if (symindex_text_of(&m->x->symbols[top->symbol]) < LARGE_TEXT) {
+	if (m->x->symbols[top->symbol].text < LARGE_TEXT) {
 		release_kept(m, top);
 		return;
 	}
@@ -436,7 +399,7 @@ static void make_room(struct sympages *m)
 static bool read_new(struct sympages *m, struct kept *k)
 {
 	k->flat = take_flat(m);
-	if (!k->flat || !read_func(m, k->symbol, k->flat, &k->counts)) {
+	if (!k->flat || !read_func(m, k->symbol, k->flat)) {
 		flat_free(k->flat);
 		k->flat = NULL;
 		return false;
@@ -448,7 +411,7 @@ static bool read_new(struct sympages *m, struct kept *k)
 	return true;
 }
 
-/* The FUNC that answers from `from` on, read if it is not kept; NULL as for RECORD_FAILED. */
+/* The FUNC that answers from `from` on, read if it is not kept; NULL if out of memory. */
 static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from)
 {
 	struct kept k = {.symbol = symbol};
@@ -485,8 +448,10 @@ static void tidy(struct sympages *m)
 	}
 	if (func_records_bytes(&m->records) > IDLE_BYTES)
 		func_records_release(&m->records);
-	if (symrecords_bytes(&m->reader) > IDLE_BYTES)
-		symrecords_release(&m->reader);
+	if (name_store_reader_bytes(&m->names) > IDLE_BYTES) {
+		name_store_reader_release(&m->names);
+		m->names.names = &m->x->names;
+	}
 	if (flattener_bytes(&m->flattener) > IDLE_BYTES)
 		flattener_release(&m->flattener);
 }
@@ -509,19 +474,13 @@ static bool encode(struct sympages *m, struct flat *f, position from, position t
 }
 
 /* Encodes a FUNC as the answer for [from, to); past its end only with lookup = nearest. */
-static bool encode_func(
-        struct sympages *m, uint32_t symbol, position from, position to, bool is_first, struct sympages_counts *counts)
+static bool encode_func(struct sympages *m, uint32_t symbol, position from, position to)
 {
 	struct kept *k = take_func(m, symbol, (uint64_t)from);
 	if (!k)
 		return false;
 	struct flat *f = k->flat;
 	position end = (position)f->addr + f->size, stop = end < to ? end : to;
-	if (is_first) {
-		counts->lines += k->counts.lines;
-		counts->inlines += k->counts.inlines;
-		counts->damaged += k->counts.damaged;
-	}
 	if (from < stop && !encode(m, f, from, stop, false))
 		return false;
 	if (!m->s->nearest || end >= to)
@@ -530,10 +489,10 @@ static bool encode_func(
 }
 
 /* The address of the next symbol that starts above this one, and may answer. */
-static position next_address(const struct symindex *x, uint32_t symbol, bool nearest)
+static position next_address(const struct records *x, uint32_t symbol, bool nearest)
 {
 	size_t next = search_up_to(x->symbols, x->symbol_count, sizeof *x->symbols,
-	        offsetof(struct symindex_symbol, addr), x->symbols[symbol].addr);
+	        offsetof(struct record_symbol, addr), x->symbols[symbol].addr);
 	while (next < x->symbol_count && !symspan_may_answer(&x->symbols[next], nearest))
 		next++;
 	return next < x->symbol_count ? x->symbols[next].addr : ADDRESS_END;
@@ -542,90 +501,54 @@ static position next_address(const struct symindex *x, uint32_t symbol, bool nea
 static bool encode_public(struct sympages *m, uint32_t symbol, position from)
 {
 	struct flat *f = &m->of_public;
+	struct record_reader from_name;
 	position end = next_address(m->x, symbol, m->s->nearest);
-	if (!begin_symbol(m, &m->x->symbols[symbol], f))
+	if (!begin_symbol(m, &m->x->symbols[symbol], &from_name, f))
 		return false;
 	f->size = end == ADDRESS_END ? 0 : (uint64_t)(end - f->addr);
 	return encode(m, f, from, end, end == ADDRESS_END);
 }
 
-static bool encode_spans(struct sympages *m, uint32_t number, struct sympages_counts *counts)
+static bool encode_spans(struct sympages *m, uint32_t number)
 {
 	const struct symspans *s = m->s;
 	position from = s->page_first[number],
 	         end = number + 1 < s->page_count ? s->page_first[number + 1] : ADDRESS_END;
 	for (uint32_t i = s->page_span[number]; i < s->count && s->starts[i] < end; i++) {
 		position to = i + 1 < s->count && s->starts[i + 1] < end ? s->starts[i + 1] : end;
-		uint32_t symbol = s->symbols[i] & ~SYMSPAN_FIRST;
-		bool is_first = s->symbols[i] & SYMSPAN_FIRST && s->starts[i] >= from;
+		uint32_t symbol = s->symbols[i];
 		if (s->starts[i] > from)
 			from = s->starts[i];
 		if (m->x->symbols[symbol].is_public ? !encode_public(m, symbol, from)
-		                                    : !encode_func(m, symbol, from, to, is_first, counts))
+		                                    : !encode_func(m, symbol, from, to))
 			return false;
 	}
 	return true;
 }
 
-struct page *sympages_code(struct sympages *m, uint32_t number, struct sympages_counts *counts)
+struct page *sympages_code(struct sympages *m, uint32_t number)
 {
 	struct page *p = NULL;
-	struct sympages_counts own = {0};
-	if (encode_spans(m, number, &own))
+	if (encode_spans(m, number))
 		p = encoder_take_code(m->encoder);
 	else
 		encoder_drop_open(m->encoder);
-	if (p && counts) {
-		counts->lines += own.lines;
-		counts->inlines += own.inlines;
-		counts->damaged += own.damaged;
-	}
 	tidy(m);
 	return p;
-}
-
-bool sympages_count_rest(struct sympages *m, struct sympages_counts *counts)
-{
-	const struct symspans *s = m->s;
-	uint32_t count = m->x->symbol_count;
-	uint8_t *in_page = calloc(count / 8 + 1, 1);
-	bool ok = in_page != NULL;
-	for (uint32_t i = 0; i < s->count && ok; i++) {
-		uint32_t symbol = s->symbols[i] & ~SYMSPAN_FIRST;
-		in_page[symbol / 8] |= (uint8_t)(1u << symbol % 8);
-	}
-	for (uint32_t i = 0; i < count && ok; i++) {
-		if (in_page[i / 8] >> i % 8 & 1 || m->x->symbols[i].is_public)
-			continue;
-		enum record_kind kind = RECORD_FAILED;
-		if (symrecords_begin(&m->reader, m->text, &m->x->symbols[i]))
-			while ((kind = symrecords_next(&m->reader)) == RECORD_LINE || kind == RECORD_INLINE) {
-				counts->lines += kind == RECORD_LINE;
-				counts->inlines += kind == RECORD_INLINE;
-			}
-		counts->damaged += m->reader.damaged;
-		ok = kind == RECORD_NONE;
-	}
-	free(in_page);
-	return ok;
 }
 
 /* ---- string pages ---- */
 
 struct page *sympages_strings(struct sympages *m, uint32_t number)
 {
-	const struct symindex *x = m->x;
-	uint32_t first = x->string_first[number], id,
+	const struct records *x = m->x;
+	uint32_t first = x->string_first[number], id, len,
 	         end = number + 1 < x->string_page_count ? x->string_first[number + 1] : x->string_count + 1;
 	for (uint32_t i = first; i < end; i++) {
-		const struct symindex_string *s = &x->strings[i - 1];
-		uint8_t *room = malloc(s->len);
-		const uint8_t *text = room ? m->text->get(m->text->arg, s->place, s->len, room) : NULL;
-		uint32_t len;
-		bool ok = text && escape(m, text, s->len, &len) &&
-		          encode_string(m->encoder, (const char *)m->escaped, len, &id);
-		free(room);
-		if (!ok) {
+		const struct record_string *s = &x->strings[i - 1];
+		const uint8_t *text = name_store_read(&m->names, s->place, s->len);
+		if (!text || !escape(m, text, s->len, &len) ||
+		        !encode_string(m->encoder, (const char *)m->escaped, len, &id)) {
 			encoder_drop_open(m->encoder);
 			return NULL;
 		}
@@ -635,56 +558,35 @@ struct page *sympages_strings(struct sympages *m, uint32_t number)
 
 /* ---- whole maps ---- */
 
-struct offmap *sympages_map(const struct symindex *x, const struct symspans *s)
+struct offmap *sympages_map(const struct records *x, const struct symspans *s, struct str code_file)
 {
-	struct offmap *m = offmap_new(s->page_count, x->string_page_count, 6 * x->code_file_len);
+	struct offmap *m = offmap_new(s->page_count, x->string_page_count, 6 * code_file.len);
 	if (!m)
 		return NULL;
-	m->generation = x->generation;
 	m->funcs = x->funcs;
 	m->publics = x->publics;
-	m->damaged = x->damaged;
-	m->text_bytes = x->text_bytes;
+	m->lines = x->lines;
+	m->inlines = x->inlines;
 	if (m->code_count)
 		memcpy(m->code_first, s->page_first, m->code_count * sizeof *m->code_first);
 	if (m->string_count)
 		memcpy(m->string_first, x->string_first, m->string_count * sizeof *m->string_first);
-	if (x->code_file_len)
+	if (code_file.len)
 		m->code_file_len =
-		        (uint32_t)json_escape((uint8_t *)m->code_file, (const uint8_t *)x->code_file, x->code_file_len);
-	memcpy(m->code_id, x->code_id, sizeof m->code_id);
+		        (uint32_t)json_escape((uint8_t *)m->code_file, (const uint8_t *)code_file.data, code_file.len);
 	return m;
 }
 
-static bool fill_map(struct sympages *pages, struct offmap *map)
+bool sympages_fill(const struct records *x, const struct symspans *s, struct offmap *map)
 {
-	struct sympages_counts counts = {0};
-	for (uint32_t i = 0; i < map->string_count; i++) {
-		if (!(map->strings[i] = sympages_strings(pages, i)))
-			return false;
-		map->raw_bytes += map->strings[i]->len;
-	}
-	for (uint32_t i = 0; i < map->code_count; i++) {
-		if (!(map->code[i] = sympages_code(pages, i, &counts)))
-			return false;
-		map->raw_bytes += map->code[i]->len;
-	}
-	if (!sympages_count_rest(pages, &counts))
-		return false;
-	map->lines = counts.lines;
-	map->inlines = counts.inlines;
-	map->damaged += counts.damaged;
-	return true;
-}
-
-struct offmap *sympages_all(const struct symindex *x, const struct symspans *s, const struct symtext *text)
-{
-	struct offmap *map = sympages_map(x, s);
-	struct sympages *pages = map ? sympages_new(x, s, text) : NULL;
-	bool ok = pages && fill_map(pages, map);
+	struct sympages *pages = sympages_new(x, s);
+	bool ok = pages != NULL;
+	for (uint32_t i = 0; i < map->string_count && ok; i++)
+		if ((ok = (map->strings[i] = sympages_strings(pages, i)) != NULL))
+			map->raw_bytes += map->strings[i]->len;
+	for (uint32_t i = 0; i < map->code_count && ok; i++)
+		if ((ok = (map->code[i] = sympages_code(pages, i)) != NULL))
+			map->raw_bytes += map->code[i]->len;
 	sympages_free(pages);
-	if (ok)
-		return map;
-	offmap_free(map);
-	return NULL;
+	return ok;
 }

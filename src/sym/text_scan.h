@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fast readers for records in the form that writers use; what they refuse is for the readers of sym/line.h. */
-#ifndef SYM_RECORDS_SCAN_H
-#define SYM_RECORDS_SCAN_H
+#ifndef SYM_TEXT_SCAN_H
+#define SYM_TEXT_SCAN_H
 
-#include <stdint.h>
-
-/* A line record, or the four numbers with which an INLINE begins. */
-struct symtext_line {
-	uint64_t addr, size, line, file;
-};
+#include "records/records.h"
 
 struct symtext_scan {
-	/* Reads up to n lines from *at on while they are line records, and moves *at past them. Returns how many. The
-	 * memory ends at `end`, after a line feed. */
-	uint32_t (*lines)(const uint8_t **at, const uint8_t *end, struct symtext_line *out, uint32_t n);
+	/* Reads up to n lines from *at on while they are line records and start before `until`, and moves *at past
+	 * them. Returns how many. The memory ends at `end`, after a line feed. */
+	uint32_t (*lines)(
+	        const uint8_t **at, const uint8_t *until, const uint8_t *end, struct record_line *out, uint32_t n);
 	/* Reads what follows `INLINE `: depth, line, file and origin into out, then the address and size of each range.
 	 * *count: in, how many numbers there is room for; out, how many were read. Returns the start of the next line,
 	 * or NULL if it has another form or there is no room. */

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The records of a symbol are varints (signed ones are zigzag), which depend on nothing before the symbol:
+ *
+ *   name     length << 1, place in names; or, if a string page has it, 1 and the string's id
+ *   END      0
+ *   a call   ranges << 3 | CALL or CALL_NO_FILE; depth; signed line of the call; its file; the name's id;
+ *            of each range the signed distance of its start from the start of the one before, and its size
+ *   a line   size << 3 | LINE | GAP | FILE; with GAP, the signed distance of its start from the end of the line before;
+ *            signed line; with FILE, the file's id: otherwise it is that of the line before
+ *
+ * Lines are relative to those of the record before of the same kind. Only what lies within the symbol is kept, but all
+ * is counted.
+ *
+ * A function with much text is cut at addresses of its own records: those that the reader marked, or all if it has more
+ * than RECORDS_EXACT_PAGES times what a page may have, or more addresses than a page can have.
+ */
+#include <config.h>
+
+#include "records/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/search.h"
+#include "map/flat.h"
+
+enum { END = 0, CALL = 1, CALL_NO_FILE = 2, LINE = 4, GAP = 1, FILE_CHANGES = 2, KIND_BITS = 3 };
+#define SIZE_MOST (UINT64_C(1) << 60) /* of a line; the rest of a larger one follows */
+
+struct records_state {
+	struct record_symbol *symbol; /* the last of all; another address when that array grows */
+	uint64_t end, file, start;    /* of the last line, and of the last range */
+	uint32_t line, call_line;
+	uint64_t kept;    /* of the symbol's records: edges of lines and ranges */
+	uint64_t *events; /* addresses where a segment of the function may start */
+	uint32_t event_count, events_cap;
+};
+
+struct records *records_new(uint32_t page_text)
+{
+	struct records *r = calloc(1, sizeof *r);
+	if (!r || !(r->state = calloc(1, sizeof *r->state))) {
+		free(r);
+		return NULL;
+	}
+	r->page_text = page_text ? page_text : RECORDS_PAGE_TEXT;
+	return r;
+}
+
+static void free_state(struct records *r)
+{
+	if (r->state)
+		free(r->state->events);
+	free(r->state);
+	r->state = NULL;
+}
+
+void records_free(struct records *r)
+{
+	if (!r)
+		return;
+	free_state(r);
+	free(r->symbols);
+	free(r->bytes);
+	name_store_release(&r->names);
+	free(r->files.all);
+	free(r->files.dense);
+	free(r->origins.all);
+	free(r->origins.dense);
+	free(r->texts);
+	free(r->strings);
+	free(r->string_first);
+	free(r->cut_funcs);
+	free(r->cuts);
+	free(r);
+}
+
+uint64_t records_bytes(const struct records *r)
+{
+	uint64_t definitions = (uint64_t)r->files.cap + r->origins.cap,
+	         dense = (uint64_t)r->files.dense_count + r->origins.dense_count,
+	         events = r->state ? r->state->events_cap : 0;
+	return sizeof *r + r->symbol_cap * (uint64_t)sizeof *r->symbols + r->cap + name_store_bytes(&r->names) +
+	       definitions * sizeof(struct record_definition) + dense * sizeof(uint32_t) + r->texts_cap +
+	       r->string_cap * (uint64_t)sizeof *r->strings + r->string_page_count * (uint64_t)sizeof *r->string_first +
+	       r->cut_func_cap * (uint64_t)sizeof *r->cut_funcs + (r->cut_cap + events) * sizeof *r->cuts;
+}
+
+/* ---- strings ---- */
+
+/* Notes a text that goes into a string page. */
+static bool add_string(struct records *r, struct str text)
+{
+	struct record_string s = {0, (uint32_t)text.len};
+	if (r->string_count == UINT32_MAX - 1 || text.len > UINT32_MAX ||
+	        !array_reserve(&r->strings, &r->string_cap, r->string_count + (size_t)1, sizeof *r->strings) ||
+	        !name_store_add(&r->names, text.data, text.len, &s.place))
+		return false;
+	r->strings[r->string_count++] = s;
+	return true;
+}
+
+static bool add_text(struct records *r, struct str text)
+{
+	if (text.len > UINT32_MAX - r->texts_len ||
+	        !array_reserve(&r->texts, &r->texts_cap, r->texts_len + text.len, sizeof *r->texts))
+		return false;
+	if (text.len)
+		memcpy(r->texts + r->texts_len, text.data, text.len);
+	r->texts_len += (uint32_t)text.len;
+	return true;
+}
+
+bool records_define(struct records *r, bool is_origin, uint64_t id, struct str text)
+{
+	struct record_definitions *d = is_origin ? &r->origins : &r->files;
+	struct record_definition new = {.id = id, .at = r->texts_len, .external = text.len > OFFMAP_SHORT_STRING};
+	if (d->count == UINT32_MAX || !array_reserve(&d->all, &d->cap, d->count + (size_t)1, sizeof *d->all) ||
+	        !(new.external ? add_string(r, text) : add_text(r, text)))
+		return false;
+	if (new.external)
+		new.string = r->string_count;
+	else
+		new.len = (uint8_t)text.len;
+	d->all[d->count++] = new;
+	d->highest = id > d->highest ? id : d->highest;
+	return true;
+}
+
+/* ---- symbols ---- */
+
+static inline bool reserve(struct records *r, size_t more)
+{
+	return array_reserve(&r->bytes, &r->cap, r->len + more, 1);
+}
+
+bool records_begin(struct records *r, bool is_public, uint64_t addr, uint64_t size, struct str name)
+{
+	struct records_state *s = r->state;
+	uint64_t place = 0;
+	bool external = name.len > OFFMAP_INLINE_NAME;
+	if (r->symbol_count == INT32_MAX ||
+	        !array_reserve(&r->symbols, &r->symbol_cap, r->symbol_count + (size_t)1, sizeof *r->symbols) ||
+	        !reserve(r, (size_t)2 * VARINT_MAX) ||
+	        !(external ? add_string(r, name) : name_store_add(&r->names, name.data, name.len, &place)))
+		return false;
+	if (addr && size > 0 - addr)
+		size = 0 - addr;
+	s->symbol = &r->symbols[r->symbol_count++];
+	*s->symbol = (struct record_symbol){.addr = addr, .size = size, .at = r->len, .is_public = is_public};
+	r->funcs += !is_public;
+	r->publics += is_public;
+	s->end = s->file = s->start = s->kept = 0;
+	s->line = s->call_line = 0;
+	s->event_count = 0;
+	uint8_t *at = r->bytes + r->len;
+	at = varint_put(at, external ? 1 : (uint64_t)name.len << 1);
+	at = varint_put(at, external ? r->string_count : place);
+	r->len = (uint32_t)(at - r->bytes);
+	return true;
+}
+
+static bool add_event(struct records_state *s, uint64_t within)
+{
+	if (!within || within >= s->symbol->size)
+		return true;
+	if (!array_reserve(&s->events, &s->events_cap, s->event_count + (size_t)1, sizeof *s->events))
+		return false;
+	s->events[s->event_count++] = s->symbol->addr + within;
+	return true;
+}
+
+static uint8_t *put_line(
+        uint8_t *at, struct records_state *s, uint64_t start, uint64_t end, const struct record_line *l)
+{
+	uint64_t size = end - start, kept = size < SIZE_MOST ? size : SIZE_MOST;
+	unsigned kind = LINE | (start != s->end ? GAP : 0) | (l->file != s->file ? FILE_CHANGES : 0);
+	at = varint_put(at, kept << KIND_BITS | kind);
+	if (kept == SIZE_MOST)
+		at = varint_put(at, size - kept);
+	if (kind & GAP)
+		at = varint_put(at, zigzag((int64_t)(start - s->end)));
+	at = varint_put(at, zigzag((int64_t)(uint32_t)l->line - (int64_t)s->line));
+	if (kind & FILE_CHANGES)
+		at = varint_put(at, l->file);
+	s->end = end;
+	s->line = (uint32_t)l->line;
+	s->file = l->file;
+	return at;
+}
+
+bool records_lines(struct records *r, const struct record_line *lines, uint32_t n, bool mark)
+{
+	struct records_state *s = r->state;
+	const uint64_t addr = s->symbol->addr, size = s->symbol->size;
+	uint64_t start, end;
+	if (!reserve(r, (size_t)n * 5 * VARINT_MAX))
+		return false;
+	uint8_t *at = r->bytes + r->len;
+	r->lines += n;
+	s->symbol->has_lines = true;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!clip_to_function(addr, size, lines[i].addr, lines[i].size, &start, &end))
+			continue;
+		at = put_line(at, s, start, end, &lines[i]);
+		s->kept += 2;
+		if (mark && !(add_event(s, start) && add_event(s, end)))
+			return false;
+	}
+	r->len = (uint32_t)(at - r->bytes);
+	return true;
+}
+
+bool records_call(
+        struct records *r, const struct record_call *c, const uint64_t *ranges, uint32_t range_count, bool mark)
+{
+	struct records_state *s = r->state;
+	uint32_t kept = 0;
+	uint64_t start, end;
+	if (!reserve(r, ((size_t)range_count + 5) * 2 * VARINT_MAX))
+		return false;
+	for (uint32_t i = 0; i < 2 * range_count; i += 2)
+		kept += clip_to_function(s->symbol->addr, s->symbol->size, ranges[i], ranges[i + 1], &start, &end);
+	uint8_t *at = r->bytes + r->len;
+	at = varint_put(at, (uint64_t)kept << KIND_BITS | (c->has_call_file ? CALL : CALL_NO_FILE));
+	at = varint_put(at, c->depth);
+	at = varint_put(at, zigzag((int64_t)c->call_line - s->call_line));
+	if (c->has_call_file)
+		at = varint_put(at, c->call_file);
+	at = varint_put(at, c->origin);
+	for (uint32_t i = 0; i < 2 * range_count; i += 2) {
+		if (!clip_to_function(s->symbol->addr, s->symbol->size, ranges[i], ranges[i + 1], &start, &end))
+			continue;
+		if (mark && !(add_event(s, start) && add_event(s, end)))
+			return false;
+		at = varint_put(at, zigzag((int64_t)(start - s->start)));
+		at = varint_put(at, end - start);
+		s->start = start;
+	}
+	s->call_line = c->call_line;
+	s->kept += 2 * (uint64_t)kept;
+	r->len = (uint32_t)(at - r->bytes);
+	r->inlines++;
+	return true;
+}
+
+/* ---- cuts ---- */
+
+static bool mark_all(struct records *r)
+{
+	struct records_state *s = r->state;
+	struct record_reader in;
+	enum record_kind kind;
+	if (s->kept > s->events_cap && r->grow && !r->grow(r->grow_arg, s->kept * sizeof *s->events))
+		return false;
+	s->event_count = 0;
+	record_reader_begin(&in, r, s->symbol);
+	while ((kind = record_reader_next(&in))) {
+		if (kind == RECORD_LINE && !(add_event(s, in.start) && add_event(s, in.end)))
+			return false;
+		while (kind == RECORD_CALL && in.ranges) {
+			record_reader_range(&in);
+			if (!add_event(s, in.range_start) || !add_event(s, in.range_end))
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The text is shared evenly, and no segment starts too far above a page's first address. */
+static bool find_cuts(struct records *r, uint64_t text)
+{
+	struct records_state *s = r->state;
+	bool vast = s->symbol->size > UINT32_MAX;
+	struct record_cuts cuts = {s->symbol->at, r->cut_count, 0};
+	if (text <= r->page_text && !vast)
+		return true;
+	if ((vast || text > RECORDS_EXACT_PAGES * (uint64_t)r->page_text) && !mark_all(r))
+		return false;
+	if (s->event_count)
+		qsort(s->events, s->event_count, sizeof *s->events, search_order);
+	uint64_t pages = text / r->page_text + 1, last = s->symbol->addr, share = s->event_count / pages + 1,
+	         passed = 0;
+	for (uint32_t i = 0; i < s->event_count; i++) {
+		uint64_t event = s->events[i];
+		if (event == last || (++passed < share && event - last <= UINT32_MAX))
+			continue;
+		if (!array_reserve(&r->cuts, &r->cut_cap, r->cut_count + (size_t)1, sizeof *r->cuts))
+			return false;
+		r->cuts[r->cut_count++] = last = event;
+		passed = 0;
+	}
+	cuts.count = r->cut_count - cuts.first;
+	if (!array_reserve(&r->cut_funcs, &r->cut_func_cap, r->cut_func_count + (size_t)1, sizeof *r->cut_funcs))
+		return false;
+	r->cut_funcs[r->cut_func_count++] = cuts;
+	return true;
+}
+
+bool records_end(struct records *r, uint64_t text)
+{
+	struct record_symbol *s = r->state->symbol;
+	if (!reserve(r, 1))
+		return false;
+	r->bytes[r->len++] = END;
+	s->text = text < RECORD_TEXT_MAX ? text : RECORD_TEXT_MAX;
+	r->text += text;
+	r->largest_text = text > r->largest_text ? text : r->largest_text;
+	return s->is_public || find_cuts(r, text);
+}
+
+const struct record_cuts *records_cuts_of(const struct records *r, const struct record_symbol *s)
+{
+	size_t n = search_up_to(
+	        r->cut_funcs, r->cut_func_count, sizeof *r->cut_funcs, offsetof(struct record_cuts, at), s->at);
+	return n && r->cut_funcs[n - 1].at == s->at ? &r->cut_funcs[n - 1] : NULL;
+}
+
+/* ---- the end ---- */
+
+static int symbol_order(const void *a, const void *b)
+{
+	const struct record_symbol *x = a, *y = b;
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	if (x->has_lines != y->has_lines)
+		return x->has_lines ? -1 : 1;
+	return x->at < y->at ? -1 : 1;
+}
+
+/* Orders by id, then by place in the file: of equal ids the last one wins. */
+static int definition_order(const void *a, const void *b, void *all)
+{
+	const struct record_definition *d = all;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	if (d[x].id != d[y].id)
+		return d[x].id < d[y].id ? -1 : 1;
+	return x < y ? -1 : 1;
+}
+
+/* Leaves one definition per id in all[], ascending by id. False if out of memory. */
+static bool sort_definitions(struct record_definitions *d)
+{
+	uint32_t *order = malloc(d->count * sizeof *order), n = 0;
+	struct record_definition *sorted = malloc(d->count * sizeof *sorted);
+	if (!order || !sorted) {
+		free(order);
+		free(sorted);
+		return false;
+	}
+	for (uint32_t i = 0; i < d->count; i++)
+		order[i] = i;
+	qsort_r(order, d->count, sizeof *order, definition_order, d->all);
+	for (uint32_t i = 0; i < d->count; i++)
+		if (i + 1 == d->count || d->all[order[i]].id != d->all[order[i + 1]].id)
+			sorted[n++] = d->all[order[i]];
+	free(order);
+	free(d->all);
+	d->all = sorted;
+	d->cap = d->count;
+	d->count = n;
+	return true;
+}
+
+/* Makes a table by id if ids are close together, else sorts the definitions. */
+static bool finish_definitions(struct record_definitions *d)
+{
+	if (!d->count)
+		return true;
+	if (d->highest >= 64 + 4 * (uint64_t)d->count || d->highest >= UINT32_MAX)
+		return sort_definitions(d);
+	d->dense = calloc(d->highest + 1, sizeof *d->dense);
+	if (!d->dense)
+		return false;
+	d->dense_count = (uint32_t)d->highest + 1;
+	for (uint32_t i = 0; i < d->count; i++)
+		d->dense[d->all[i].id] = i + 1;
+	return true;
+}
+
+const struct record_definition *records_find(const struct record_definitions *d, uint64_t id)
+{
+	if (d->dense)
+		return id < d->dense_count && d->dense[id] ? &d->all[d->dense[id] - 1] : NULL;
+	size_t n = search_up_to(d->all, d->count, sizeof *d->all, offsetof(struct record_definition, id), id);
+	return n && d->all[n - 1].id == id ? &d->all[n - 1] : NULL;
+}
+
+/* Cuts the string pages by the lengths of strings in the file. */
+static bool cut_strings(struct records *r)
+{
+	uint32_t cap = 0;
+	uint64_t filled = 0;
+	for (uint32_t i = 0; i < r->string_count; i++) {
+		if (!i || filled + r->strings[i].len > OFFMAP_PAGE_SIZE) {
+			if (!array_reserve(
+			            &r->string_first, &cap, r->string_page_count + (size_t)1, sizeof *r->string_first))
+				return false;
+			r->string_first[r->string_page_count++] = i + 1;
+			filled = 0;
+		}
+		filled += r->strings[i].len + 2;
+	}
+	return true;
+}
+
+/* Gives back the room that an array does not need. */
+static void trim(void *array, uint32_t *cap, uint32_t count, size_t size)
+{
+	void *items;
+	memcpy(&items, array, sizeof items);
+	void *fitting = count && count < *cap ? realloc(items, count * size) : NULL;
+	if (!fitting)
+		return;
+	memcpy(array, &fitting, sizeof fitting);
+	*cap = count;
+}
+
+bool records_finish(struct records *r)
+{
+	bool sorted = true;
+	for (uint32_t i = 1; i < r->symbol_count && sorted; i++)
+		sorted = symbol_order(&r->symbols[i - 1], &r->symbols[i]) < 0;
+	if (!sorted)
+		qsort(r->symbols, r->symbol_count, sizeof *r->symbols, symbol_order);
+	if (!finish_definitions(&r->files) || !finish_definitions(&r->origins) || !cut_strings(r) ||
+	        !name_store_end(&r->names))
+		return false;
+	trim(&r->symbols, &r->symbol_cap, r->symbol_count, sizeof *r->symbols);
+	trim(&r->bytes, &r->cap, r->len, 1);
+	trim(&r->files.all, &r->files.cap, r->files.count, sizeof *r->files.all);
+	trim(&r->origins.all, &r->origins.cap, r->origins.count, sizeof *r->origins.all);
+	trim(&r->texts, &r->texts_cap, r->texts_len, 1);
+	trim(&r->strings, &r->string_cap, r->string_count, sizeof *r->strings);
+	trim(&r->cuts, &r->cut_cap, r->cut_count, sizeof *r->cuts);
+	free_state(r);
+	return true;
+}
+
+/* ---- reading ---- */
+
+void record_reader_begin(struct record_reader *r, const struct records *from, const struct record_symbol *s)
+{
+	*r = (struct record_reader){.in = {from->bytes + s->at, from->bytes + from->len, false}};
+	uint64_t name = reader_varint(&r->in), where = reader_varint(&r->in);
+	if (name & 1) {
+		r->string = (uint32_t)where;
+		r->name_len = from->strings[where - 1].len;
+	} else {
+		r->name_len = (uint32_t)(name >> 1);
+		r->name_place = where;
+	}
+}
+
+enum record_kind record_reader_next(struct record_reader *r)
+{
+	uint64_t head = reader_varint(&r->in), payload = head >> KIND_BITS;
+	if (head & LINE) {
+		if (payload == SIZE_MOST)
+			payload += reader_varint(&r->in);
+		r->start = r->end;
+		if (head & GAP)
+			r->start += (uint64_t)unzigzag(reader_varint(&r->in));
+		r->end = r->start + payload;
+		r->line += (uint32_t)unzigzag(reader_varint(&r->in));
+		if (head & FILE_CHANGES)
+			r->file = reader_varint(&r->in);
+		return RECORD_LINE;
+	}
+	if (!head)
+		return RECORD_NONE;
+	r->ranges = payload;
+	r->call.has_call_file = (head & (CALL | CALL_NO_FILE)) == CALL;
+	r->call.depth = (uint32_t)reader_varint(&r->in);
+	r->call.call_line += (uint32_t)unzigzag(reader_varint(&r->in));
+	r->call.call_file = r->call.has_call_file ? (uint32_t)reader_varint(&r->in) : 0;
+	r->call.origin = (uint32_t)reader_varint(&r->in);
+	return RECORD_CALL;
+}
+
+void record_reader_range(struct record_reader *r)
+{
+	r->range_start += (uint64_t)unzigzag(reader_varint(&r->in));
+	r->range_end = r->range_start + reader_varint(&r->in);
+	r->ranges--;
+}
