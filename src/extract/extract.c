@@ -392,12 +392,14 @@ static enum err open_dwarf(struct extraction *x, struct worker *first)
 static enum err open_file(struct extraction *x)
 {
 	struct ids ids;
-	x->wanted.id = x->options->slice;
+	x->wanted = (struct view_wanted){
+	        .id = x->options->slice, .asked = x->options->asked, .asked_count = x->options->asked_count};
 	enum err err = elf_file_open_as(&x->file, x->path, &x->wanted, x->error);
 	if (err)
 		return err;
 	ids_read(&ids, x->file.elf);
-	x->wanted = (struct view_wanted){ids.build_id, ids.image_base};
+	x->wanted.id = ids.build_id;
+	x->wanted.base = ids.image_base;
 	return ERR_OK;
 }
 

@@ -330,27 +330,81 @@ bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t 
 	return true;
 }
 
+/* The contribution that an address of the program is in; NULL: none. */
+static const struct pdb_contribution *contribution_of(const struct pdb *p, uint64_t address)
+{
+	for (size_t i = 0; i < p->section_count; i++) {
+		uint64_t offset = address - p->base - p->sections[i].start;
+		const struct pdb_contribution *c =
+		        offset < p->sections[i].size ? contribution_at(p, (uint64_t)(i + 1) << 32 | offset) : NULL;
+		if (c)
+			return c;
+	}
+	return NULL;
+}
+
 void pdb_needed(const struct pdb *p, const uint64_t *asked, size_t count, bool *needed)
 {
-	bool all = count == 0 || p->contribution_count == 0 || p->moves;
-	for (size_t i = 0; i < p->module_count; i++)
-		needed[i] = all;
+	bool all = count == 0 || p->moves;
 	for (size_t i = 0; i < count && !all; i++) {
-		for (size_t k = 0; k < p->section_count; k++) {
-			const struct pdb_section *s = &p->sections[k];
-			uint64_t offset = asked[i] - p->base - s->start;
-			const struct pdb_contribution *c =
-			        offset < s->size ? contribution_at(p, (uint64_t)(k + 1) << 32 | offset) : NULL;
-			if (c && c->module < p->module_count)
-				needed[c->module] = true;
-		}
+		const struct pdb_contribution *c = contribution_of(p, asked[i]);
+		all = !c;
+		if (c && c->module < p->module_count)
+			needed[c->module] = true;
 	}
+	for (size_t i = 0; i < p->module_count && all; i++)
+		needed[i] = true;
 }
 
 /* ---- the view ---- */
 
+enum { AROUND_MAX = 16 };
+
+/* The code around the addresses that are asked for. */
+struct around {
+	struct {
+		uint64_t start, end;
+	} items[AROUND_MAX];
+	size_t count; /* 0: all code is needed */
+};
+
+static bool take_around(void *arg, uint64_t start, uint64_t end, uint32_t skip)
+{
+	struct around *around = arg;
+	(void)skip;
+	around->items[around->count].start = start;
+	around->items[around->count++].end = end;
+	return true;
+}
+
+/* Each address is in the contribution of a module, or all code is needed. */
+static void find_around(struct around *around, const struct pdb *p, const struct view_wanted *w)
+{
+	around->count = 0;
+	if (w->asked_count > AROUND_MAX || p->moves)
+		return;
+	for (size_t i = 0; i < w->asked_count; i++) {
+		const struct pdb_contribution *c = contribution_of(p, w->asked[i]);
+		if (c)
+			pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, take_around, around);
+		if (around->count != i + 1) {
+			around->count = 0;
+			return;
+		}
+	}
+}
+
+static bool is_around(const struct around *around, uint64_t address)
+{
+	for (size_t i = 0; i < around->count; i++)
+		if (address >= around->items[i].start && address <= around->items[i].end)
+			return true;
+	return around->count == 0;
+}
+
 struct public_symbol {
 	struct view_builder *b;
+	const struct around *around;
 	struct str name;
 	struct error *e;
 	enum err err;
@@ -361,14 +415,16 @@ static bool take_public(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 	struct public_symbol *s = arg;
 	(void)end;
 	(void)skip;
-	s->err = view_add_symbol(s->b, start, 0, s->name, false, s->e);
+	if (is_around(s->around, start))
+		s->err = view_add_symbol(s->b, start, 0, s->name, false, s->e);
 	return !s->err;
 }
 
-static enum err add_publics(struct view_builder *b, const struct pdb *p, struct error *e)
+static enum err add_publics(struct view_builder *b, const struct pdb *p, const struct around *around, struct error *e)
 {
 	struct msf_bytes bytes;
-	struct public_symbol s = {.b = b, .e = e, .err = msf_read(&p->msf, p->public_stream, &bytes, e)};
+	struct public_symbol s = {
+	        .b = b, .around = around, .e = e, .err = msf_read(&p->msf, p->public_stream, &bytes, e)};
 	struct reader r = reader_at(bytes.bytes, 0);
 	while (!s.err && r.end - r.at >= 4) {
 		struct reader record = {.at = r.at + 2};
@@ -391,15 +447,15 @@ static bool take_end(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 {
 	struct public_symbol *s = arg;
 	(void)skip;
-	if (view_code_at(s->b, start))
+	if (is_around(s->around, start) && view_code_at(s->b, start))
 		s->err = view_add_start(s->b, end, s->e);
 	return !s->err;
 }
 
 /* Symbols end at the latest where the code of their module does. */
-static enum err add_ends(struct view_builder *b, const struct pdb *p, struct error *e)
+static enum err add_ends(struct view_builder *b, const struct pdb *p, const struct around *around, struct error *e)
 {
-	struct public_symbol s = {.b = b, .e = e};
+	struct public_symbol s = {.b = b, .around = around, .e = e};
 	for (size_t i = 0; i < p->contribution_count && !s.err; i++) {
 		const struct pdb_contribution *c = &p->contributions[i];
 		pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, take_end, &s);
@@ -423,20 +479,22 @@ static enum err add_sections(struct view_builder *b, const struct pdb *p, struct
 	return err;
 }
 
-enum err pdb_view_read(struct view_builder *b, int fd, uint64_t base, struct error *e)
+enum err pdb_view_read(struct view_builder *b, int fd, const struct view_wanted *wanted, struct error *e)
 {
 	struct pdb p;
-	enum err err = pdb_open(&p, fd, base, e);
+	struct around around;
+	enum err err = pdb_open(&p, fd, wanted->base, e);
 	if (!err) {
 		b->machine = pe_view_machine(p.machine);
 		b->kind = VIEW_WINDOWS;
 		b->id = p.id;
+		find_around(&around, &p, wanted);
 		err = add_sections(b, &p, e);
 	}
 	if (!err)
-		err = add_publics(b, &p, e);
+		err = add_publics(b, &p, &around, e);
 	if (!err)
-		err = add_ends(b, &p, e);
+		err = add_ends(b, &p, &around, e);
 	pdb_close(&p);
 	return err;
 }

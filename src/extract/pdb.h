@@ -87,10 +87,11 @@ uint32_t pdb_owner(const struct pdb *p, uint16_t section, uint32_t offset);
  * before. False: take said so. */
 bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t len,
         bool (*take)(void *arg, uint64_t start, uint64_t end, uint32_t skip), void *arg);
-/* Sets needed[i] of the modules that have code at one of these addresses, in ascending order. */
+/* Sets needed[i] of the modules that have code at one of these addresses, in ascending order; all, if nobody says whose
+ * one of them is. */
 void pdb_needed(const struct pdb *p, const uint64_t *asked, size_t count, bool *needed);
 
 /* For a view: sections without bytes, public symbols. */
-enum err pdb_view_read(struct view_builder *b, int fd, uint64_t base, struct error *e);
+enum err pdb_view_read(struct view_builder *b, int fd, const struct view_wanted *wanted, struct error *e);
 
 #endif

@@ -515,12 +515,27 @@ static void put_space(struct pdb_namer *n)
 		put(n, " ");
 }
 
+static bool is_pointer(struct pdb_namer *n, uint32_t index)
+{
+	struct type t;
+	return get_type(n, &index, &t) && t.kind == LF_POINTER;
+}
+
+/* "const" stands behind what a pointer leads to, and before other types. */
+static void put_pointee(struct pdb_namer *n, uint32_t index, unsigned depth)
+{
+	struct type t;
+	bool modified = depth <= DEPTH_MAX && get_type(n, &index, &t) && t.kind == LF_MODIFIER;
+	put_before(n, modified ? (uint32_t)read_fixed(&t.r, 4, false) : index, depth);
+	put(n, modified && (read_fixed(&t.r, 2, false) & 1) ? " const" : "");
+}
+
 static void put_pointer(struct pdb_namer *n, struct type t, unsigned depth)
 {
 	static const char *const sigils[8] = {"*", "&", "::*", "::*", "&&", "*", "*", "*"};
 	uint32_t to = (uint32_t)read_fixed(&t.r, 4, false), attributes = (uint32_t)read_fixed(&t.r, 4, false);
 	uint32_t mode = attributes >> 5 & 7;
-	put_before(n, to, depth + 1);
+	put_pointee(n, to, depth + 1);
 	bool inner = goes_on(n, to);
 	put(n, inner ? " (" : "");
 	if (mode == MODE_MEMBER || mode == MODE_METHOD) {
@@ -531,7 +546,6 @@ static void put_pointer(struct pdb_namer *n, struct type t, unsigned depth)
 	}
 	put(n, sigils[mode]);
 	put(n, attributes & 0x400 ? " const" : "");
-	put(n, attributes & 0x200 ? " volatile" : "");
 }
 
 static void put_before(struct pdb_namer *n, uint32_t index, unsigned depth)
@@ -547,10 +561,11 @@ static void put_before(struct pdb_namer *n, uint32_t index, unsigned depth)
 	}
 	switch (t.kind) {
 	case LF_MODIFIER: {
-		put_before(n, (uint32_t)read_fixed(&t.r, 4, false), depth + 1);
-		uint64_t flags = read_fixed(&t.r, 2, false);
-		put(n, flags & 1 ? " const" : "");
-		put(n, flags & 2 ? " volatile" : "");
+		uint32_t of = (uint32_t)read_fixed(&t.r, 4, false);
+		bool constant = read_fixed(&t.r, 2, false) & 1, pointer = is_pointer(n, of);
+		put(n, constant && !pointer ? "const " : "");
+		put_before(n, of, depth + 1);
+		put(n, constant && pointer ? " const" : "");
 		break;
 	}
 	case LF_POINTER:

@@ -475,7 +475,7 @@ static enum err read_format(
 	case FORMAT_PE:
 		return pe_view_read(b, fd, e);
 	default:
-		return pdb_view_read(b, fd, wanted ? wanted->base : 0, e);
+		return pdb_view_read(b, fd, wanted ? wanted : &(struct view_wanted){.base = 0}, e);
 	}
 }
 

@@ -40,6 +40,9 @@ enum view_kind {
 struct view_wanted {
 	struct build_id id; /* of the slice of a universal file; len 0: the first that can be read */
 	uint64_t base;      /* where a PDB's program is loaded by its own header */
+	/* Public symbols of a PDB are needed around these addresses only, in ascending order; 0: all. */
+	const uint64_t *asked;
+	size_t asked_count;
 };
 
 struct view {
