@@ -341,8 +341,8 @@ static void load(struct elf_load *l)
 		load_named(l, layout_mac_path, name, &uuid);
 	if (is_missing(l) && question->has_first)
 		load_debug_id(l);
-	if (is_missing(l) && l->kind == BUCKET_ELF && range && *range->pe_name)
-		load_named(l, layout_windows_path, range->pe_name, &question->whole);
+	if (is_missing(l) && l->kind == BUCKET_ELF) /* a code id */
+		load_named(l, layout_windows_path, range ? range->pe_name : name, &question->whole);
 }
 
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,

@@ -62,11 +62,11 @@ static void lower(char *text)
 bool layout_windows_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id)
 {
 	char hex[BUILD_ID_HEX + 1];
+	if ((id->len != 8 && id->len != WINDOWS_ID_BYTES) || number > 2 || !*name)
+		return false;
 	const uint8_t *b = id->bytes, *last = b + id->len - 4;
 	uint32_t size = (uint32_t)last[0] << 24 | (uint32_t)last[1] << 16 | (uint32_t)last[2] << 8 | last[3];
 	size_t digits = 2 * (id->len - 4);
-	if ((id->len != 8 && id->len != WINDOWS_ID_BYTES) || number > 2 || !*name)
-		return false;
 	for (size_t i = 0; i < id->len - 4; i++)
 		snprintf(hex + 2 * i, 3, "%02X", b[id->len == 8 ? i : guid_order[i]]);
 	int n = snprintf(out, LAYOUT_NAMED_MAX, "%s/%.*s%" PRIx32 "/%s", name, (int)digits, hex, size, name);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""judge_debian.py [--dump-syms COMMAND] [--only KIND]... [--count N] [--seed N] FOLDER: how the server names programs of Debian 12.
+"""judge_debian.py [--dump-syms COMMAND] [--only KIND]... [--count N] [--seed N] FOLDER: how the server names programs of Debian 12, and
+programs of Windows and macOS that clang makes.
 
 Into FOLDER, which may be used again, come packages of Debian's archive with their debug symbols, and programs that Debian's compilers
 make from its source code or from that below; those whose compiler is not installed are left out. Names are compared whole: with scopes,
@@ -15,6 +16,7 @@ import functools
 import glob
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -24,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "wire")]
 import check_extract as check  # noqa: E402
 from judge_extract import draw, places, without_units  # noqa: E402
+from platforms import Platforms  # noqa: E402
 from stack import DAEMON, Stack  # noqa: E402
 from symbols import Symbols  # noqa: E402
 
@@ -387,6 +390,50 @@ def judge(program, a, log):
         show(program, ".sym", len(addresses), counted(".sym", program, addresses, by_sym, judges, aliases, log), stable, f"{100 * equal / len(addresses):.2f}")
 
 
+# kind: what tests/wire/platforms.py makes, and the file with the DWARF of the same code
+PLATFORMS = {
+    "PDB x64": ("x64-both.pdb", "x64-both.exe"),
+    "PDB x86": ("x86-both.pdb", "x86-both.exe"),
+    "PDB arm64": ("arm64-both.pdb", "arm64-both.exe"),
+    "PE x64": ("x64-dwarf.exe", "x64-dwarf.exe"),
+    "Mach-O arm64": ("mac-arm64.dSYM/Contents/Resources/DWARF/mac-arm64", "mac-arm64.dSYM/Contents/Resources/DWARF/mac-arm64"),
+    "Mach-O x86-64": ("mac-x86_64.dSYM/Contents/Resources/DWARF/mac-x86_64", "mac-x86_64.dSYM/Contents/Resources/DWARF/mac-x86_64"),
+}
+Made = collections.namedtuple("Made", "kind name")
+
+
+def judge_platform(kind, made, a, log):
+    """CodeView has no line 0, which DWARF has for code of no line: such addresses are left out."""
+    path, judged = map(made.path, PLATFORMS[kind])
+    if kind.startswith("PDB"):  # LLVM would read that
+        with open(judged, "rb") as file:
+            data = bytearray(file.read())
+        optional = int.from_bytes(data[0x3C:0x40], "little") + 24
+        directories = optional + (112 if data[optional + 1] == 2 else 96)  # PE32+, PE32
+        data[directories + 48 : directories + 56] = bytes(8)  # the sixth leads to it
+        judged += ".alone"
+        with open(judged, "wb") as file:
+            file.write(data)
+    program, ids = Made(kind, os.path.basename(path)), json.loads(run(os.path.join(os.path.dirname(DAEMON[-1]), "symbtool"), "file-id", "--json", path))
+    section = re.search(r"Name: (?:\.text|__text).*?\n((?:    .*\n)+)", run("llvm-readobj", "--sections", judged))[1]
+    numbers = [int(re.search(rf"(?:Virtual)?{what}: (0x[0-9A-F]+)", section)[1], 16) for what in ("Address", "Size")]
+    start = numbers[0]
+    base = 0x100000000 if kind.startswith("Mach") else 0x400000 if "x86" in kind else 0x140000000
+    start += 0 if kind.startswith("Mach") else base
+    addresses = sorted(random.Random(a.seed).sample(range(start, start + numbers[1]), min(a.count, numbers[1])))
+    told = check.llvm_symbolizer(judged, addresses)
+    addresses = [address for address in addresses if told.get(address) and all(line for _, _, line in told[address])]
+    root = f"{a.folder}/{kind.replace(' ', '-')}"
+    uuid = ids["build_id"]
+    code_id = uuid[:8].upper() + uuid[8:].lstrip("0")
+    where = f"{uuid[:2]}/{uuid[2:]}/debuginfo" if kind.startswith("Mach") else f"{program.name}/{ids.get('debug_id', code_id)}/{program.name}"
+    os.makedirs(os.path.dirname(f"{root}/{where}"), exist_ok=True)
+    shutil.copy(path, f"{root}/{where}")
+    module = [program.name, ids.get("debug_id", uuid)]
+    got, stable = ask_everywhere({"source": [f"elf+file://{root}"]}, module, [address - base for address in addresses], bucket=False)
+    show(program, "debug file", len(addresses), counted("debug file", program, addresses, got, {"llvm-symbolizer": told}, {}, log), stable, "")
+
+
 def show(program, source, total, counts, stable, equal):
     shares = [f"{100 * counts[what] / total:.2f}" for what in ("agreed", "differs", "unnamed", *JUDGES)]
     print("|", " | ".join([program.kind, program.name, source, str(total), *shares, "yes" if stable else "NO", equal]), "|", flush=True)
@@ -397,19 +444,23 @@ def show(program, source, total, counts, stable, equal):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dump-syms")
-    parser.add_argument("--only", action="append", choices=PROGRAMS)
+    parser.add_argument("--only", action="append", choices=[*PROGRAMS, *PLATFORMS])
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("folder")
     a = parser.parse_args()
-    folder = os.path.abspath(a.folder)
+    folder = a.folder = os.path.abspath(a.folder)
     check.SECONDS = 3600
     archive = Archive(folder)
     columns = ["kind", "program", "source", "addresses", "agreed, %", "differs, %", "unnamed, %", *(f"as {who}, %" for who in JUDGES), "same everywhere", "as the debug file, %"]
     print("|", " | ".join(columns), "|")
     print("|" + "---|" * len(columns))
     with all_architectures(archive), open(f"{folder}/differences.txt", "w", encoding="utf-8") as log:
-        for kind in a.only or PROGRAMS:
+        made = Platforms(folder) if any(kind in PLATFORMS for kind in a.only or PLATFORMS) else None
+        for kind in a.only or [*PROGRAMS, *PLATFORMS]:
+            if kind in PLATFORMS:
+                judge_platform(kind, made, a, log)
+                continue
             if PROGRAMS[kind][0] is None and not shutil.which(PROGRAMS[kind][1][0]):
                 print("left out", kind, "as there is no", PROGRAMS[kind][1][0])
                 continue
