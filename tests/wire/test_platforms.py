@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -198,3 +199,37 @@ def test_a_tree_is_pushed(made, tmp_path):
             addresses = draw(made.path(f"mac-{arch}"))[:40]
             got = s.client.frames([f"mac-{arch}", ident], [a - 0x100000000 for a in addresses])
             assert [chain(f) for f in got] == local(made.dwarf(arch), addresses)
+
+
+def fetched(tmp_path):
+    """Real PDB files of MSVC, some by link-time code generation, that npm and PyPI have."""
+    packages = (["npm", "pack", "--silent", "node-pty@1.1.0"],
+                ["pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--platform", "win_amd64", "--python-version", "311", "debugpy"])  # fmt: skip
+    for command in packages:
+        try:
+            subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+        except (OSError, subprocess.SubprocessError) as e:
+            pytest.skip(f"could not fetch: {e}")
+    for name in os.listdir(tmp_path):
+        shutil.unpack_archive(tmp_path / name, tmp_path / "all", "zip" if name.endswith("whl") else None)
+    return sorted(str(path) for path in (tmp_path / "all").rglob("*.pdb"))
+
+
+def test_real_files_of_msvc(tmp_path):
+    """Each function and inlined call has a name, also where it is another module's; each unit is read; and the program and its
+    PDB have the same id."""
+    paths = fetched(tmp_path)
+    assert len(paths) > 10
+    for path in paths:
+        out = tmp_path / "out"
+        out.mkdir()
+        done = run("extract", "--json", "-o", out, path)
+        assert "malformed" not in done.stderr and json.loads(done.stdout)["ranges"] > 200, path
+        part = next(p for p in out.iterdir() if ".ranges." in p.name)
+        ranges = [json.loads(line) for line in run("dump", "--json", part).stdout.splitlines()]
+        assert all(r["func"] and not r["func"].startswith("?") for r in ranges), path
+        assert sum(r["depth"] > 0 for r in ranges) > 20
+        shutil.rmtree(out)
+        program = next((path[:-4] + end for end in (".node", ".exe", ".dll") if os.path.exists(path[:-4] + end)), None)
+        ids = [re.search(r"debug id +(\S+)", call(SYMBTOOL, "file-id", p))[1] for p in (path, program or path)]
+        assert ids[0] == ids[1]
