@@ -402,6 +402,11 @@ PLATFORMS = {
 Made = collections.namedtuple("Made", "kind name")
 
 
+def microsofts(name):
+    """As undecorated names are here; LLVM has Microsoft's spelling."""
+    return re.sub(r"\b(class|struct|union|enum) ", "", name).replace("__int64", "long long").replace("(void)", "()")
+
+
 def judge_platform(kind, made, a, log):
     """CodeView has no line 0, which DWARF has for code of no line: such addresses are left out."""
     path, judged = map(made.path, PLATFORMS[kind])
@@ -421,7 +426,7 @@ def judge_platform(kind, made, a, log):
     base = 0x100000000 if kind.startswith("Mach") else 0x400000 if "x86" in kind else 0x140000000
     start += 0 if kind.startswith("Mach") else base
     addresses = sorted(random.Random(a.seed).sample(range(start, start + numbers[1]), min(a.count, numbers[1])))
-    told = check.llvm_symbolizer(judged, addresses)
+    told = {address: [(microsofts(name), file, line) for name, file, line in said] for address, said in check.llvm_symbolizer(judged, addresses).items()}
     addresses = [address for address in addresses if told.get(address) and all(line for _, _, line in told[address])]
     root = f"{a.folder}/{kind.replace(' ', '-')}"
     uuid = ids["build_id"]
