@@ -28,7 +28,7 @@ struct proto {
 
 static inline struct proto proto_start(struct str message)
 {
-	const uint8_t *p = (const uint8_t *)message.data;
+	const uint8_t *p = (const uint8_t *)(message.len ? message.data : "");
 	return (struct proto){.in = {p, p + message.len, false}, .at = p};
 }
 

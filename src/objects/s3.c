@@ -303,7 +303,9 @@ int64_t s3_parse_time(struct str text)
 			unit /= 10;
 			fraction += (*end - '0') * unit;
 		}
-	return strcmp(end, "Z") == 0 ? timegm(&tm) * SECOND + fraction : -1;
+	time_t seconds = timegm(&tm);
+	bool fits = seconds >= 0 && seconds < INT64_MAX / SECOND;
+	return fits && strcmp(end, "Z") == 0 ? (int64_t)seconds * SECOND + fraction : -1;
 }
 
 const char *s3_reply_text(char out[S3_TEXT_SIZE], const struct transfer_reply *reply)

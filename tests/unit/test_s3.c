@@ -541,6 +541,18 @@ static void statuses(void **state)
 	assert_int_equal(judged(204, "", true), BUCKET_FAILED);
 }
 
+/* Nanoseconds since 1970 reach from there to 2262. */
+static void times_that_do_not_fit(void **state)
+{
+	(void)state;
+	assert_true(s3_parse_time(str_from("1970-01-01T00:00:01.5Z")) == 1500000000);
+	assert_true(s3_parse_time(str_from("2262-04-11T00:00:00Z")) > 0);
+	assert_true(s3_parse_time(str_from("1013-01-01T00:00:00Z")) == -1);
+	assert_true(s3_parse_time(str_from("1969-12-31T23:59:59Z")) == -1);
+	assert_true(s3_parse_time(str_from("2263-01-01T00:00:00Z")) == -1);
+	assert_true(s3_parse_time(str_from("9999-01-01T00:00:00Z")) == -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -556,6 +568,7 @@ int main(void)
 	        cmocka_unit_test_setup(usual_ports_are_not_signed, clear_environment),
 	        cmocka_unit_test_setup(presigned_urls_have_the_session_token, clear_environment),
 	        cmocka_unit_test_setup(what_is_sent_is_signed, clear_environment),
+	        cmocka_unit_test(times_that_do_not_fit),
 	        cmocka_unit_test(escapes_that_are_cut_off),
 	        cmocka_unit_test(xml),
 	        cmocka_unit_test(largest_xml),

@@ -72,6 +72,19 @@ def test_files_come_as_they_are_stored(served, name):
     assert reply.headers["Accept-Ranges"] == "bytes" or not STORED[name]
 
 
+def test_a_module_named_as_a_route(tmp_path):
+    """/cache/ID/cache.sym is a file; what is invalidated has its id at the end."""
+    place = tmp_path / "symbols"
+    symbols = Symbols(str(place))
+    symbols.put("cache", debug_id("cache"), text_of("cache"))
+    for folder in (tmp_path, place):
+        os.chmod(folder, 0o755)
+    with Stack(bucket=False, memcached=0, config={**QUICK, "source": f"file://{place}"}, keys=True) as s:
+        reply = s.client.get(path_of("cache"))
+        assert reply.status == 200 and reply.raw == text_of("cache")
+        assert s.client.request("DELETE", f"/cache/cache/{debug_id('cache')}", headers={"Authorization": s.key}).status == 200
+
+
 def test_gzip_stays_gzip_and_zstd_is_unpacked_for_others(served):
     reply = served.client.get(path_of("packed.pdb"))
     assert reply.raw == STORED["packed.pdb"] and reply.headers["Content-Encoding"] == "gzip"
