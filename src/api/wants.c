@@ -57,7 +57,7 @@ static bool read_ids(struct arena *arena, const struct request_job *job)
 	for (uint32_t i = 0; i < job->module_count; i++) {
 		struct request_module *m = &job->modules[i];
 		m->id = plain_id(arena, m->id);
-		if (!m->id.data)
+		if (m->id.len && !m->id.data) /* a text may tell no id */
 			return false;
 	}
 	return true;
