@@ -349,6 +349,7 @@ def split_name(name):
 
 def split_part(part):
     """Its word, template arguments and parameters; what is missing is empty. A return type is left out."""
+    part = part.replace("<lambda>", "lambda")  # gcc's constructors of their classes
     if part.startswith(("(anonymous", "{", "<")):
         return part, "", ""
     found = re.fullmatch(r"(?:(?:non-virtual |virtual )?thunk to )?([^<(]*)(<.*>)?(\(.*\).*)?", part, re.S)
