@@ -213,7 +213,7 @@ static bool accepts_json(const struct exchange *x)
 	return accept && strstr(accept, "application/json");
 }
 
-/* ?module=NAME=ID, which may be repeated: as a line MODULE in the text, but it counts more. */
+/* ?module=NAME=ID or NAME=DEBUGNAME/ID, which may be repeated: as a line MODULE in the text, but it counts more. */
 static enum err read_modules(struct text *t, struct error *e)
 {
 	struct exchange *x = t->inquiry->exchange;
@@ -227,7 +227,8 @@ static enum err read_modules(struct text *t, struct error *e)
 			return err == ERR_NO_MEMORY ? no_memory(e) : error_set(e, err, "module is not percent-encoded");
 		const char *value = id.data;
 		struct str name = str_cut(&id, '=');
-		if (!name.len || !id.len || name.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
+		if (!name.len || !id.len || id.data[id.len - 1] == '/' || name.len > TEXT_NAME_MAX ||
+		        id.len > TEXT_NAME_MAX)
 			return error_set(e, ERR_BAD_REQUEST, "module=%.100s: not NAME=ID", value);
 		if (!text_reader_know(t->reader, name, id))
 			return too_many_modules(t->inquiry, e);

@@ -368,7 +368,8 @@ static enum err check_module(const char *text, struct str id, bool is_file, stru
 	struct error why;
 	if (is_file && file_kind_check(id.data, TAKES_ELF | TAKES_SYMBFILE | TAKES_SYM, &why))
 		return error_set(e, ERR_BAD_REQUEST, "--module %.60s: %s", text, why.text);
-	if (is_file || is_id(id))
+	const char *slash = strrchr(id.data, '/'); /* DEBUGNAME/ID */
+	if (is_file || is_id(id) || (slash && slash > id.data && is_id(str_from(slash + 1))))
 		return ERR_OK;
 	if (access(id.data, F_OK) == 0)
 		return error_set(e, ERR_BAD_REQUEST, "--module %.150s: not a regular file", text);

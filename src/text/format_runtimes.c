@@ -25,11 +25,13 @@ static bool read_native_aot(struct text_reader *r, struct rest line)
 	if (!end || end == line.at)
 		return false;
 	struct str name = between(line.at, end);
+	char room[TEXT_NAME_MAX];
 	line.at = end + sizeof mark - 1;
-	if (!take_hex(&line, &f.offset) || (line.at < line.end && !is_blank((unsigned char)*line.at)))
+	if (name.len > TEXT_NAME_MAX || !take_hex(&line, &f.offset) ||
+	        (line.at < line.end && !is_blank((unsigned char)*line.at)))
 		return false;
-	return text_found_at(
-	        r, &f, caller ? TEXT_RETURN : TEXT_EXACT, name, between(line.at, line.at), TEXT_PARENTHESES);
+	return text_found_at(r, &f, caller ? TEXT_RETURN : TEXT_EXACT, text_windows_module(r, name, room),
+	        between(line.at, line.at), TEXT_PARENTHESES);
 }
 
 /* "Faulting module name: ucrtbase.dll, version: 10.0.26100.33158, time stamp: 0x32c000ad" */

@@ -68,8 +68,7 @@ static bool is_exact(const struct text_windbg *w, const struct row *row, uint64_
 	return w->heading ? w->heading + 1 == line : !below;
 }
 
-/* Symbol files of Windows have the names of their .pdb, which the user may have given. */
-static struct str module_of(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX])
+struct str text_windows_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX])
 {
 	static const char pdb[] = ".pdb";
 	struct str with = {room, name.len + strlen(pdb)};
@@ -97,8 +96,8 @@ bool text_read_windbg(struct text_reader *r, struct rest line)
 	if (!name.len || name.len > TEXT_NAME_MAX || !take_literal(&s, "+") || !take_0x(&s, &f.offset) ||
 	        (s.at < s.end && !is_blank(*s.at)))
 		return false;
-	return text_found_at(
-	        r, &f, exact ? TEXT_EXACT : TEXT_CALL, module_of(r, name, room), between(s.at, s.at), TEXT_PARENTHESES);
+	return text_found_at(r, &f, exact ? TEXT_EXACT : TEXT_CALL, text_windows_module(r, name, room),
+	        between(s.at, s.at), TEXT_PARENTHESES);
 }
 
 bool text_read_windbg_heading(struct text_reader *r, struct rest line)

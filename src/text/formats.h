@@ -241,6 +241,9 @@ bool text_read_kernel(struct text_reader *r, struct rest line);
 bool text_read_beginning(struct text_reader *r, struct rest line);
 /* WinDbg */
 bool text_read_windbg(struct text_reader *r, struct rest line);
+/* The module that this format and .NET name without its extension: symbol files of Windows have the names of their
+ * .pdb, which the user may have given. */
+struct str text_windows_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX]);
 /* (what stands above its rows; always false) */
 bool text_read_windbg_heading(struct text_reader *r, struct rest line);
 /* hs_err of Java, simpleperf, NAME+0xOFFSET */

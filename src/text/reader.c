@@ -11,7 +11,8 @@
 #include "text/signs.h"
 #include "text/unescape.h"
 
-enum { SIGN_FIRST = 64 }; /* the line begins as a heading of a report or a line of a map or table may */
+enum { DEBUG_ID_PART = 8 }; /* hex digits with which each debug id and build id begins */
+enum { SIGN_FIRST = 64 };   /* the line begins as a heading of a report or a line of a map or table may */
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
@@ -48,9 +49,16 @@ size_t text_reader_memory(const struct text_reader *r)
 bool text_reader_know(struct text_reader *r, struct str name, struct str id)
 {
 	const struct text_module *ignored;
+	const char *end = id.data + id.len, *slash = find_last(id.data, end, '/');
+	struct rest behind = {slash ? slash + 1 : end, end};
+	if (take_hex_digits(&behind).len < DEBUG_ID_PART) /* a FileID in base64 may have a slash, too */
+		slash = NULL;
+	struct str symbols = between(id.data, slash ? slash : id.data);
 	if (!id.len)
 		return text_modules_know_name(&r->modules, name);
-	return text_modules_know(&r->modules, name, (struct str){"", 0}, id, TEXT_ID_GIVEN, true, &ignored);
+	if (slash)
+		id = between(slash + 1, end);
+	return text_modules_know(&r->modules, name, symbols, id, TEXT_ID_GIVEN, true, &ignored);
 }
 
 void text_reader_use_fixed(struct text_reader *r, struct str program)

@@ -115,7 +115,8 @@ void text_reader_free(struct text_reader *r);
 /* Bytes that it has taken, which grow as text is read. */
 size_t text_reader_memory(const struct text_reader *r);
 
-/* What the user knows: modules of this name have this id, unless the text says otherwise beside a frame; an empty id:
+/* What the user knows: modules of this name have this id, unless the text says otherwise beside a frame. Before the id
+ * may stand the name under which its symbols are stored: "app.pdb/4C4C44…1". An empty id:
  * this is a module's name, although it does not look like one. false: no memory. */
 bool text_reader_know(struct text_reader *r, struct str name, struct str id);
 

@@ -283,6 +283,19 @@ def test_a_sentry_event_of_windows(one):
     assert named["debug_meta"] == event["debug_meta"] and [f["package"] for f in found] == [image["code_file"]] * 3
 
 
+def test_a_text_of_windows_is_named_by_a_server(one):
+    """It names app.exe or app, and symbols are stored under app.pdb: the user tells both."""
+    one.symbols.add("app.pdb", read("libcrash.sym").split("\n", 1)[1], IDS["libcrash.so"])
+    text = "    #0 0x7ff7123410f9  (C:\\Program Files (x86)\\App\\app.exe+0x10f9)\n   at app!<BaseAddress>+0x10f9\n"
+    told = f"app.pdb/{IDS['libcrash.so']}"
+    query = f"/symbolicate/text?module=app.exe={told.replace('/', '%2F')}&module=app={told}"
+    reply = Client(one.node.nginx.port).request("POST", query, text.encode())
+    assert reply.status == 200 and len(re.findall(r"die", reply.text)) == 2, reply.text
+    out = run_filter(text, "--url", f"http://127.0.0.1:{one.node.nginx.port}", "--module", f"app.exe={told}", "--module", f"app.pdb={IDS['libcrash.so']}").stdout.decode()
+    assert out == reply.text
+    assert Client(one.node.nginx.port).request("POST", "/symbolicate/text?module=app.exe=app.pdb/", text.encode()).status == 400
+
+
 def test_no_word_of_a_path_is_cut_off():
     """The text without the names is the text."""
     text = "    #0 0x7ff7123410f9  (C:\\Program Files (x86)\\App\\libcrash.so+0x10f9)\n"
