@@ -20,7 +20,7 @@ enum {
 	PLACE_GAP_MAX = 256 << 10, /* bytes from one place to the next; linkers write one every 8 KiB */
 	PLACE_EVERY = 64,          /* records, where we make them */
 	DEPTH_MAX = 24,            /* of types in types */
-	STEPS_MAX = 20000,         /* types looked up for one name */
+	STEPS_MAX = 2000,          /* types looked up for one name */
 	NAME_MAX_BYTES = 16 << 10,
 	SAME_NAME_MAX = 4096, /* modules whose names end alike */
 	MODULE_SHIFT = 20,
