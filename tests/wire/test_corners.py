@@ -29,7 +29,7 @@ def read_case(case, kind="answers"):
 
 def module_of(case, data, header):
     """Asked for under a name that only this case has, and the id that its MODULE line gives (or the header, where it must differ)."""
-    found = re.match(rb"MODULE[ \t]+\S+[ \t]+\S+[ \t]+([0-9A-Fa-f]+)[ \t\r\n]", data)
+    found = re.match(rb"(?:\xef\xbb\xbf)?MODULE[ \t]+\S+[ \t]+\S+[ \t]+([0-9A-Fa-f]+)[ \t\r\n]", data)
     return [case + ".so", header.get("id") or (found.group(1).decode() if found else debug_id(case))]
 
 
