@@ -78,7 +78,13 @@ static bool read_clickhouse(struct text_reader *r, struct rest line)
 	const char *name = dot + strlen(". "), *number = dot;
 	while (number > line.at && is_digit((unsigned char)number[-1]))
 		number--;
-	r->stacks.line.at = number; /* behind the logger's time, thread, level and name */
+	struct text_named named;
+	r->stacks.line = (struct rest){number, line.end}; /* behind the logger's time, thread, level and name */
+	if (*name != '?') {
+		if (r->stacks.wanted && !r->named_frames && text_read_named(r->stacks.line, false, &named))
+			text_found_named(r, &named);
+		return false;
+	}
 	line.at = at + strlen("@ ");
 	if (!str_equal(between(name, at), str_from("? ")) || !take_0x(&line, &f.offset))
 		return false;
