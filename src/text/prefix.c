@@ -106,6 +106,11 @@ static bool take_host(struct rest *r, struct str *source)
 	return true;
 }
 
+static bool take_stream(struct rest *r)
+{
+	return take_literal(r, "stdout F ") || take_literal(r, "stderr F ");
+}
+
 /* A time, and behind it the host and program, or the stream of a container's log. */
 static bool take_time(struct rest *r, struct str *source)
 {
@@ -119,7 +124,7 @@ static bool take_time(struct rest *r, struct str *source)
 	if (!take_literal(r, " ") && r->at != r->end)
 		return false;
 	from = r->at;
-	if (take_literal(r, "stdout F ") || take_literal(r, "stderr F "))
+	if (take_stream(r))
 		return true;
 	if (take_host(r, &told))
 		*source = told;
@@ -206,5 +211,5 @@ bool text_prefix_goes_on(struct rest line, bool has_bar)
 {
 	struct rest host = line;
 	struct str ignored = {"", 0};
-	return take_prefix(&line, has_bar, &ignored) || take_host(&host, &ignored);
+	return take_prefix(&line, has_bar, &ignored) || take_host(&host, &ignored) || take_stream(&line);
 }
