@@ -11,7 +11,7 @@
 #include "base/metrics.h"
 #include "base/process.h"
 
-enum { CHAINS = 4096 };
+enum { CHAINS_MIN = 64, CHAINS_MAX = 1 << 20 };
 
 struct entry {
 	struct module_hash hash, spelling;
@@ -25,7 +25,8 @@ LIST_HEAD(chain, entry);
 
 struct outcomes {
 	pthread_mutex_t lock;
-	struct chain chains[CHAINS];
+	struct chain *chains; /* chain_count of them: as many as failures may be remembered, but for CHAINS_MAX */
+	uint64_t chain_count;
 	TAILQ_HEAD(ages, entry) ages; /* the oldest first */
 	uint64_t count, max;
 	uint64_t seed; /* of the chains */
@@ -37,9 +38,14 @@ struct outcomes *outcomes_new(const struct config *c)
 	struct outcomes *f = calloc(1, sizeof *f);
 	if (!f)
 		return NULL;
+	f->max = c->failures_max;
+	f->chain_count = f->max < CHAINS_MIN ? CHAINS_MIN : f->max > CHAINS_MAX ? CHAINS_MAX : f->max;
+	if (!(f->chains = calloc(f->chain_count, sizeof *f->chains))) {
+		free(f);
+		return NULL;
+	}
 	pthread_mutex_init(&f->lock, NULL);
 	TAILQ_INIT(&f->ages);
-	f->max = c->failures_max;
 	f->seed = random_u64();
 	f->ttl_missing = c->missing_ttl;
 	f->ttl_corrupt = c->corrupt_ttl;
@@ -50,7 +56,7 @@ struct outcomes *outcomes_new(const struct config *c)
 
 static struct chain *chain_of(struct outcomes *f, const struct module_hash *hash)
 {
-	return &f->chains[module_hash_seeded(hash, f->seed) % CHAINS];
+	return &f->chains[module_hash_seeded(hash, f->seed) % f->chain_count];
 }
 
 static struct entry *find_entry(struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling)
@@ -79,6 +85,7 @@ void outcomes_free(struct outcomes *f)
 	while ((e = TAILQ_FIRST(&f->ages)))
 		drop_entry(f, e);
 	pthread_mutex_destroy(&f->lock);
+	free(f->chains);
 	free(f);
 }
 

@@ -4,6 +4,7 @@
 #include "cache/page_cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/account.h"
 #include "base/clock.h"
@@ -14,7 +15,7 @@
 
 enum {
 	SHARDS = 32,
-	CHAINS = 256,
+	CHAINS = 256, /* of a shard at first */
 	IN_USE_TICKS = 3,
 	SWEPT = 32, /* pages while their module is locked */
 };
@@ -24,7 +25,8 @@ LIST_HEAD(module_chain, module);
 struct shard {
 	pthread_mutex_t lock; /* guards the chains; a module's own lock is taken inside it, never the other way round.
 	                         Warm requests wait for both, so neither is held for long */
-	struct module_chain chains[CHAINS];
+	struct module_chain *chains;
+	uint32_t chain_count, count; /* a power of two; modules, as many at most as chains where there is memory */
 };
 
 struct page_cache {
@@ -48,9 +50,17 @@ struct page_cache *page_cache_new(uint64_t budget)
 	pthread_mutex_init(&c->evicting, NULL);
 	pthread_mutex_init(&c->listing, NULL);
 	TAILQ_INIT(&c->unfinished);
-	for (unsigned i = 0; i < SHARDS; i++)
-		pthread_mutex_init(&c->shards[i].lock, NULL);
-	return c;
+	bool good = true;
+	for (struct shard *s = c->shards; s < c->shards + SHARDS; s++) {
+		pthread_mutex_init(&s->lock, NULL);
+		s->chains = calloc(CHAINS, sizeof *s->chains);
+		s->chain_count = s->chains ? CHAINS : 0;
+		good = good && s->chains;
+	}
+	if (good)
+		return c;
+	page_cache_free(c);
+	return NULL;
 }
 
 static struct shard *shard_of(struct page_cache *c, const struct module_hash *hash)
@@ -58,9 +68,29 @@ static struct shard *shard_of(struct page_cache *c, const struct module_hash *ha
 	return &c->shards[hash->bytes[0] % SHARDS];
 }
 
+/* The first byte has chosen the shard. */
 static struct module_chain *chain_of(struct shard *s, const struct module_hash *hash)
 {
-	return &s->chains[hash->bytes[1] % CHAINS];
+	uint32_t bits;
+	memcpy(&bits, hash->bytes + 1, sizeof bits);
+	return &s->chains[bits & (s->chain_count - 1)];
+}
+
+/* Makes room for one more module. Without memory the chains become longer. */
+static void grow_chains(struct shard *s)
+{
+	struct module *m;
+	struct shard twice = {.chain_count = 2 * s->chain_count};
+	if (++s->count <= s->chain_count || !(twice.chains = calloc(twice.chain_count, sizeof *twice.chains)))
+		return;
+	for (uint32_t i = 0; i < s->chain_count; i++)
+		while ((m = LIST_FIRST(&s->chains[i]))) {
+			LIST_REMOVE(m, chain);
+			LIST_INSERT_HEAD(chain_of(&twice, &m->hash), m, chain);
+		}
+	free(s->chains);
+	s->chains = twice.chains;
+	s->chain_count = twice.chain_count;
 }
 
 /* ---- modules ---- */
@@ -175,6 +205,7 @@ struct module *page_cache_unfinished(struct page_cache *c)
 static int64_t unlink_module(struct page_cache *c, struct module *m)
 {
 	LIST_REMOVE(m, chain);
+	shard_of(c, &m->hash)->count--;
 	pthread_mutex_lock(&m->lock);
 	int64_t bytes = (int64_t)m->bytes;
 	m->in_cache = false;
@@ -270,7 +301,7 @@ static struct module *next_module(struct shard *s, unsigned *chain, unsigned *n)
 {
 	struct module *m = NULL;
 	pthread_mutex_lock(&s->lock);
-	for (; *chain < CHAINS; (*chain)++, *n = 0) {
+	for (; *chain < s->chain_count; (*chain)++, *n = 0) {
 		m = LIST_FIRST(&s->chains[*chain]);
 		for (unsigned i = 0; m && i < *n; i++)
 			m = LIST_NEXT(m, chain);
@@ -373,6 +404,7 @@ void page_cache_add(struct page_cache *c, struct module *m)
 	module_ref(m);
 	/* who loaded it holds it; it is in use when somebody asks for it again */
 	atomic_store(&m->used_at, atomic_load_explicit(&c->tick, memory_order_relaxed) - IN_USE_TICKS);
+	grow_chains(s);
 	LIST_INSERT_HEAD(chain_of(s, &m->hash), m, chain);
 	list_unfinished(c, m);
 	pthread_mutex_lock(&m->lock);
@@ -389,9 +421,10 @@ void page_cache_free(struct page_cache *c)
 	if (!c)
 		return;
 	for (unsigned i = 0; i < SHARDS; i++) {
-		for (unsigned k = 0; k < CHAINS; k++)
+		for (uint32_t k = 0; k < c->shards[i].chain_count; k++)
 			while (!LIST_EMPTY(&c->shards[i].chains[k]))
 				page_cache_remove(c, &LIST_FIRST(&c->shards[i].chains[k])->hash, NULL);
+		free(c->shards[i].chains);
 		pthread_mutex_destroy(&c->shards[i].lock);
 	}
 	pthread_mutex_destroy(&c->evicting);

@@ -18,6 +18,8 @@
 
 #include "alloc_fail.h"
 #include "base/gzip.h"
+#include "cache/outcomes.h"
+#include "cache/page_cache.h"
 #include "json/request.h"
 #include "objects/bucket_backend.h"
 #include "offmap_tools.h"
@@ -486,6 +488,72 @@ static void test_uploads(void **state)
 	assert_int_equal(b.text_bytes, 2 * rounds(2000) - 1); /* the latest */
 }
 
+/* What the process knows: as many modules in the cache, and as many that are missing. */
+struct known {
+	struct page_cache *cache;
+	struct outcomes *outcomes;
+	unsigned count;
+};
+
+static struct module_hash random_hash(uint64_t *seed)
+{
+	struct module_hash h;
+	for (size_t i = 0; i < sizeof h.bytes; i++)
+		h.bytes[i] = (uint8_t)next_random(seed);
+	return h;
+}
+
+static void know(struct known *k, unsigned count)
+{
+	static const struct config config = {.failures_max = 100000, .missing_ttl = INT64_MAX / 2};
+	uint64_t seed = 1;
+	*k = (struct known){page_cache_new(UINT32_MAX), outcomes_new(&config), count};
+	assert_true(k->cache && k->outcomes);
+	for (unsigned i = 0; i < count; i++) {
+		const struct module_hash hash = random_hash(&seed);
+		struct module *m = module_new(&hash, calloc(1, sizeof(struct offmap)));
+		assert_non_null(m);
+		page_cache_add(k->cache, m);
+		module_unref(m);
+		outcomes_set(k->outcomes, &hash, &hash, &(struct outcome){.class = FAILURE_MISSING});
+	}
+}
+
+/* The first thousand, which are the oldest. */
+static bool look_up(void *arg)
+{
+	struct known *k = arg;
+	uint64_t seed = 1;
+	for (unsigned i = 0; i < 1000; i++) {
+		const struct module_hash hash = random_hash(&seed);
+		struct module *m = page_cache_get(k->cache, &hash);
+		if (!m || outcomes_get(k->outcomes, &hash, &hash).class != FAILURE_MISSING)
+			return false;
+		module_unref(m);
+	}
+	return true;
+}
+
+static void forget(struct known *k)
+{
+	page_cache_free(k->cache);
+	outcomes_free(k->outcomes);
+}
+
+/* A request costs the same with a thousand modules in the cache and with a hundred thousand. */
+static void test_lookups_do_not_grow_with_the_cache(void **state)
+{
+	struct known few, many;
+	(void)state;
+	know(&few, 1000);
+	know(&many, 100000);
+	size_t one = count_allocations(look_up, &few).work, two = count_allocations(look_up, &many).work;
+	print_message("a thousand lookups among %u: work %zu, among %u: %zu\n", few.count, one, many.count, two);
+	assert_true(10 * two <= 14 * one);
+	forget(&few);
+	forget(&many);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -497,6 +565,7 @@ int main(void)
 	        cmocka_unit_test(test_json),
 	        cmocka_unit_test(test_keys),
 	        cmocka_unit_test(test_uploads),
+	        cmocka_unit_test(test_lookups_do_not_grow_with_the_cache),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
