@@ -77,10 +77,12 @@ static bool is_android_name(struct str group)
 	       !str_equal(str_first(group, strlen("offset 0x")), str_from("offset 0x"));
 }
 
-/* #00 pc 0000000000051b9c  /system/lib64/libc.so (offset 0x1000) (abort+168) (BuildId: …) */
+/* #00 pc 0000000000051b9c  /system/lib64/libc.so (offset 0x1000) (abort+168) (BuildId: …)
+ * Crashlytics and the Play Console write 0x before the address, and Crashlytics no folders. */
 static bool read_android(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_ELF};
+	take_literal(&line, "0x");
 	if (!take_hex(&line, &f.offset) || !blanks(&line))
 		return false;
 	f.address = f.offset;

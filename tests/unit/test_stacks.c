@@ -356,11 +356,15 @@ static void test_android(void **state)
 	       ")\n"
 	       "      #02 pc 00000000000a1b2c  /data/app/base.apk!libbar.so (offset 0x1000) (run(int)+12)\n"
 	       "      #03 pc 0000000000000012  <anonymous:7f00>\n"
-	       "    #04    pc 00035249    /system/lib/libhwui.so [armeabi-v7a::1684f58ef694b5c0eb0614f8965c42b6]\n",
+	       "    #04    pc 00035249    /system/lib/libhwui.so [armeabi-v7a::1684f58ef694b5c0eb0614f8965c42b6]\n"
+	       "       #00 pc 0x845150 libunity.so (BuildId: " ID ")\n"
+	       "  #01  pc 0x0000000000845150  /data/app/~~a==/x-b==/lib/arm64/libunity.so (f+12)\n",
 	        "1 /apex/com.android.runtime/lib64/bionic/libc.so libc.so/" DEBUG_ID " 0x51b9c elf [ (abort+168)]\n"
 	        "2 /system/lib64/libfoo.so libfoo.so/" DEBUG_ID " 0x12 elf []\n"
 	        "3 /data/app/base.apk!libbar.so libbar.so/ 0xa1b2c elf [ (run(int)+12)]\n"
-	        "4 no module []\n5 /system/lib/libhwui.so libhwui.so/ 0x35249 elf []\n");
+	        "4 no module []\n5 /system/lib/libhwui.so libhwui.so/ 0x35249 elf []\n"
+	        "6 libunity.so libunity.so/" DEBUG_ID " 0x845150 elf []\n"
+	        "7 /data/app/~~a==/x-b==/lib/arm64/libunity.so libunity.so/ 0x845150 elf [ (f+12)]\n");
 }
 
 /* macOS */
