@@ -3,6 +3,7 @@
 import { part } from "./part.js";
 
 const LONG = 200_000, SHOWN = 20_000; // characters
+const TYPED = 10_000; // characters of a text that is put in as if it were typed: that takes long
 
 const field = part("input");
 let long = null; // the whole text, while the field has its beginning
@@ -11,6 +12,10 @@ let long = null; // the whole text, while the field has its beginning
 function replace(text) {
 	if (field.value === text)
 		return;
+	if (text.length > TYPED) {
+		field.value = text;
+		return;
+	}
 	const focused = document.activeElement;
 	field.focus({ preventScroll: true });
 	field.select();
