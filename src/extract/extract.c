@@ -230,13 +230,20 @@ static enum err add_symbols(struct extraction *x, Elf *elf, const char *section)
 	return err;
 }
 
+/* Whether anything was found so far, also where nobody asked. */
+static bool describes_code(const struct extraction *x)
+{
+	return x->join.ranges > 0 || x->others || (x->code.asked_count && (x->unit_count || x->go));
+}
+
 static enum err add_symbol_tables(struct extraction *x)
 {
 	enum err err = ERR_OK;
 	line_table_sort(&x->join.lines);
 	for (size_t i = 0; i < x->symbols.count && !err; i++)
 		err = add_symbols(x, x->symbols.tables[i].elf, x->symbols.tables[i].section);
-	return err ? err : add_symbols(x, x->file.elf, NULL);
+	/* A file in which nothing but stubs has a name is stripped. */
+	return err || !describes_code(x) ? err : add_symbols(x, x->file.elf, NULL);
 }
 
 static const char *debug_dir(const struct extraction *x)
@@ -436,9 +443,8 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	x->stats->dynamic = !x->unit_count && !x->go && !symbol_files_have_symtab(&x->symbols);
 	x->stats->ranges = x->join.ranges;
 	x->stats->pads = x->join.pads;
-	bool others = x->others || (x->code.asked_count && (x->unit_count || x->go));
 	const char *why = x->stats->note_count ? x->stats->notes[0] : x->absence;
-	if (!err && x->stats->ranges == 0 && !others)
+	if (!err && !describes_code(x))
 		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
 		        *why ? "; " : "", why);
 	else if (!err && x->absence[0] && !x->go)
