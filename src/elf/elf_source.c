@@ -263,7 +263,8 @@ static void load_named(struct elf_load *l, bool (*layout)(char *, unsigned, cons
         const char *name, const struct build_id *id)
 {
 	int file;
-	for (unsigned number = 0; layout(l->named, number, name, id); number++) {
+	unsigned number = 0;
+	for (; layout(l->named, number, name, id); number++) {
 		enum bucket_outcome outcome = fetch_path(l, l->named, &file);
 		if (outcome == BUCKET_OK) {
 			outcome = read_file(l, file);
@@ -272,7 +273,8 @@ static void load_named(struct elf_load *l, bool (*layout)(char *, unsigned, cons
 		if (outcome != BUCKET_MISSING || l->report->error.code)
 			return;
 	}
-	bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
+	if (number > 0) /* else it is no id of such a file */
+		bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
 }
 
 /* What a file said is worth more. */

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-LIMITS = "1073741824 2147483648 {seconds} 2 {sandbox} 0 {code}"  # job_limits_print
+LIMITS = "1073741824 2147483648 {seconds} 2 {sandbox} 0 {code} /"  # job_limits_print
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "base", "error.h")
 with open(HEADER, encoding="utf-8") as header:
     CODES = re.findall(r"^\t(ERR_\w+)", header.read(), re.M)

@@ -187,10 +187,10 @@ def test_a_missing_module_costs_one_look_into_the_store(store):
         assert store.client.found(["nobody.so", ident]) is False
     assert missing() == before + 2  # the source, and the store
     assert store.client.found(["nobody.so", guid(new_build_id()) + "1"]) is False
-    assert missing() == before + 3
+    assert missing() == before + 4  # as well: it may be of a PDB file
     # another name of it is asked of the source alone
     assert store.client.found(["another.so", ident]) is False
-    assert missing() == before + 4
+    assert missing() == before + 5
 
 
 @pytest.mark.slow
@@ -369,7 +369,7 @@ def test_headers_that_are_none(one, headers, words):
 
 
 @pytest.mark.in_turn
-@pytest.mark.parametrize("ident", ["", "x", "012", "ab" * 65, "0" * 31 + "g", "A" * 33, "0" * 34])
+@pytest.mark.parametrize("ident", ["", "x", "012", "ab" * 65, "0" * 31 + "g", "A" * 41, "0" * 34])
 def test_ids_that_are_none(one, ident):
     refused(one, one.client.get(f"/api/symbols/{ident}", Authorization=one.key), 400, "FileID", "build id")
 
