@@ -310,8 +310,8 @@ static bool has_memory(void)
  * hold none. */
 static bool has_more_memory(uint64_t running)
 {
-	uint64_t left = account_left();
-	return left == UINT64_MAX || left / load_small_bytes() > running;
+	uint64_t left = account_left(), each = load_small_bytes(); /* may both be 0 */
+	return left == UINT64_MAX || (left && left >= (running + 1) * each);
 }
 
 static bool has_room(const struct loads *ls)

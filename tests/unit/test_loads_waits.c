@@ -335,6 +335,27 @@ static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void *
 	context.config = &config;
 }
 
+/* What is resident beside the account may be all the memory that there may be: the server ended with a division by 0.
+ */
+static void test_a_tick_while_what_is_not_charged_fills_the_memory(void **state)
+{
+	struct module_want w = {0};
+	struct load_wait wait = {.done = count_told, .gone = is_there, .deadline = INT64_MAX};
+	(void)state;
+	assert_true(module_want_init(&w, LOOKUP_COVERING, str_from("a"), str_from("AB0")));
+	assert_int_equal(loads_get(&loads, &wait, &w, 1), LOAD_WAIT);
+	account_start(32 << 20);
+	account_note_resident(64 << 20);
+	assert_int_equal(account_total(), 0);
+	tick(100, false, 0);
+	load_next(); /* one always begins */
+	assert_int_equal(w.state, WANT_FOUND);
+	assert_false(has_more_memory(0));
+	account_start(0);
+	loads_leave(&loads, &wait);
+	module_want_release(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +370,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_who_joins_a_load_takes_no_place, begin, end),
 	        cmocka_unit_test_setup_teardown(
 	                test_requests_that_fill_the_memory_do_not_wait_for_each_other, begin, end),
+	        cmocka_unit_test_setup_teardown(test_a_tick_while_what_is_not_charged_fills_the_memory, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
