@@ -797,16 +797,29 @@ static void give_up(struct loads *ls, struct load_wait *wait, int64_t now, struc
 	end_wait(ls, wait, over);
 }
 
-/* Whether a request that has given back what it held may come back: one after the other, unless half the memory is
- * free.
+/* Of the requests that have given back what they held, when the first began; UINT64_MAX: none has. */
+static uint64_t first_to_come_back(const struct loads *ls)
+{
+	const struct load_wait *wait;
+	uint64_t first = UINT64_MAX;
+	TAILQ_FOREACH(wait, &ls->line, line)
+		if (wait->gave_back && wait->began < first)
+			first = wait->began;
+	return first;
+}
+
+/* Whether a request that has given back what it held may come back: one after the other, and when all that began before
+ * it have ended, unless half the memory is free. Those that began later do not keep it waiting, or it would wait as
+ * long as there are new ones.
  */
 static bool may_come_back(const struct loads *ls)
 {
 	const struct load_wait *wait;
+	const uint64_t first = first_to_come_back(ls);
 	if (account_left() > account_total() / 2)
 		return true;
 	LIST_FOREACH(wait, &ls->waits, next)
-		if (wait->pending && (wait->held || wait->came_back))
+		if (wait->pending && (wait->came_back || (wait->held && wait->began < first)))
 			return false;
 	return true;
 }

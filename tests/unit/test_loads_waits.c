@@ -269,16 +269,17 @@ static void fill_memory(bool full)
 	account_add(ACCOUNT_TEXTS, full ? 32 << 20 : -(32 << 20));
 }
 
+static const struct config four = {.cold_requests = 4,
+        .cold_queue = 4,
+        .cold_modules = 4,
+        .bucket_parallel = 4,
+        .bucket_parallel_request = 1,
+        .cache_size = 1 << 20};
+
 /* Each of two requests has one of its two modules and lacks memory for the other. They waited for each other until
  * their time was over. */
 static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void **state)
 {
-	static const struct config four = {.cold_requests = 4,
-	        .cold_queue = 4,
-	        .cold_modules = 4,
-	        .bucket_parallel = 4,
-	        .bucket_parallel_request = 1,
-	        .cache_size = 1 << 20};
 	static const char *const names[] = {"a", "b", "c", "d"};
 	struct module_want wants[2][2] = {0};
 	struct load_wait waits[2];
@@ -335,6 +336,86 @@ static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void *
 	context.config = &config;
 }
 
+/* Requests for two modules each, and a memory of 32 MB. */
+struct pair {
+	struct load_wait wait;
+	struct module_want wants[2];
+};
+
+static void begin_pairs(void)
+{
+	context.config = &four;
+	account_start(32 << 20);
+	account_note_resident(0);
+}
+
+/* Each has its first module, and waits for the second. */
+static void hold_one_each(struct pair *pairs, unsigned count, const char *names[][2])
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct pair *p = &pairs[i];
+		*p = (struct pair){.wait = {.done = count_told, .gone = is_there, .deadline = INT64_MAX}};
+		for (unsigned k = 0; k < 2; k++)
+			assert_true(module_want_init(
+			        &p->wants[k], LOOKUP_COVERING, str_from(names[i][k]), str_from("AB0")));
+		assert_int_equal(loads_get(&loads, &p->wait, p->wants, 2), LOAD_WAIT);
+	}
+	for (unsigned i = 0; i < count; i++)
+		load_next();
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(pairs[i].wait.held, 1);
+		assert_int_equal(pairs[i].wait.pending, 1);
+	}
+}
+
+static void leave_pair(struct pair *p)
+{
+	if (p->wait.line_end) {
+		struct wait_list over = LIST_HEAD_INITIALIZER(over);
+		leave_line(&loads, &p->wait);
+		end_wait(&loads, &p->wait, &over);
+	} else if (p->wait.pending) {
+		struct wait_list over = LIST_HEAD_INITIALIZER(over);
+		leave_all(&p->wait);
+		end_wait(&loads, &p->wait, &over);
+	}
+	loads_leave(&loads, &p->wait);
+	for (unsigned k = 0; k < 2; k++)
+		module_want_release(&p->wants[k]);
+}
+
+static void end_pairs(void)
+{
+	assert_int_equal(loads.gave_back + loads.held[HELD_LINE] + loads.held[HELD_PLACES], 0);
+	account_start(0);
+	context.config = &config;
+}
+
+/* It waited as long as there were new ones that held modules, to its deadline. */
+static void test_who_gave_back_does_not_wait_for_those_that_began_later(void **state)
+{
+	static const char *names[][2] = {{"a", "b"}, {"c", "d"}, {"e", "f"}};
+	struct pair pairs[3], *first = &pairs[0], *second = &pairs[1], *third = &pairs[2];
+	(void)state;
+	begin_pairs();
+	hold_one_each(pairs, 2, names);
+	fill_memory(true);
+	tick(100, false, 0);
+	assert_true(second->wait.gave_back);
+	fill_memory(false);
+	account_add(ACCOUNT_TEXTS, 20 << 20); /* there is some memory, but not half of it */
+	tick(101, false, 0);                  /* the first comes first */
+	leave_pair(first);
+	hold_one_each(third, 1, names + 2);
+	tick(102, false, 1);
+	assert_true(second->wait.placed);
+	assert_int_equal(third->wait.held, 1);
+	account_add(ACCOUNT_TEXTS, -(20 << 20));
+	leave_pair(second);
+	leave_pair(third);
+	end_pairs();
+}
+
 /* What is resident beside the account may be all the memory that there may be: the server ended with a division by 0.
  */
 static void test_a_tick_while_what_is_not_charged_fills_the_memory(void **state)
@@ -370,6 +451,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_who_joins_a_load_takes_no_place, begin, end),
 	        cmocka_unit_test_setup_teardown(
 	                test_requests_that_fill_the_memory_do_not_wait_for_each_other, begin, end),
+	        cmocka_unit_test_setup_teardown(
+	                test_who_gave_back_does_not_wait_for_those_that_began_later, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_tick_while_what_is_not_charged_fills_the_memory, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
