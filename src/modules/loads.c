@@ -830,9 +830,13 @@ static bool relieve(struct loads *ls, int64_t now, struct wait_list *over)
 {
 	struct load_wait *last = NULL;
 	unsigned holders;
-	bool lacks;
-	while ((lacks = lacks_memory(ls)) && (last = last_holder(ls, &holders)) && holders > 1)
+	bool lacks, gave = false;
+	while ((lacks = lacks_memory(ls)) && (last = last_holder(ls, &holders)) && holders > 1) {
+		if (gave && !queue_lacks_memory(ls) && has_more_memory(0))
+			break; /* a running load may be able to go on, but has to look first */
 		give_back(ls, last, over);
+		gave = true;
+	}
 	give_up(ls, lacks ? last : NULL, now, over);
 	return lacks;
 }

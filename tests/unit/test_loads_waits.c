@@ -416,6 +416,31 @@ static void test_who_gave_back_does_not_wait_for_those_that_began_later(void **s
 	end_pairs();
 }
 
+/* All but the first gave back, before the load that lacked memory could see that there was some. */
+static void test_no_more_give_back_than_a_running_load_needs(void **state)
+{
+	static const char *names[][2] = {{"a", "b"}, {"c", "d"}, {"e", "f"}};
+	struct pair pairs[3];
+	struct load needy = {0};
+	(void)state;
+	begin_pairs();
+	hold_one_each(pairs, 3, names);
+	account_add(ACCOUNT_TEXTS, 20 << 20);
+	atomic_store(&context.needy, &needy);
+	tick(100, false, 0);
+	assert_true(pairs[2].wait.gave_back);
+	assert_false(pairs[1].wait.gave_back);
+	tick(101, false, 0); /* it needs more */
+	assert_true(pairs[1].wait.gave_back);
+	tick(102, false, 0);
+	assert_false(pairs[0].wait.gave_back);
+	atomic_store(&context.needy, NULL);
+	account_add(ACCOUNT_TEXTS, -(20 << 20));
+	for (unsigned i = 0; i < 3; i++)
+		leave_pair(&pairs[i]);
+	end_pairs();
+}
+
 /* What is resident beside the account may be all the memory that there may be: the server ended with a division by 0.
  */
 static void test_a_tick_while_what_is_not_charged_fills_the_memory(void **state)
@@ -453,6 +478,7 @@ int main(void)
 	                test_requests_that_fill_the_memory_do_not_wait_for_each_other, begin, end),
 	        cmocka_unit_test_setup_teardown(
 	                test_who_gave_back_does_not_wait_for_those_that_began_later, begin, end),
+	        cmocka_unit_test_setup_teardown(test_no_more_give_back_than_a_running_load_needs, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_tick_while_what_is_not_charged_fills_the_memory, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
