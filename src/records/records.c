@@ -88,6 +88,12 @@ uint64_t records_bytes(const struct records *r)
 	       r->cut_func_cap * (uint64_t)sizeof *r->cut_funcs + (r->cut_cap + events) * sizeof *r->cuts;
 }
 
+/* Announces memory that the text does not. */
+static bool may_take(const struct records *r, uint64_t bytes)
+{
+	return !r->grow || r->grow(r->grow_arg, bytes);
+}
+
 /* ---- strings ---- */
 
 /* Notes a text that goes into a string page. */
@@ -253,7 +259,8 @@ static bool mark_all(struct records *r)
 	struct records_state *s = r->state;
 	struct record_reader in;
 	enum record_kind kind;
-	if (s->kept > s->events_cap && r->grow && !r->grow(r->grow_arg, s->kept * sizeof *s->events))
+	uint64_t more = s->kept > s->events_cap ? s->kept : 0; /* and to sort them as much as they are */
+	if (!may_take(r, (more + s->kept) * sizeof *s->events))
 		return false;
 	s->event_count = 0;
 	record_reader_begin(&in, r, s->symbol);
@@ -365,11 +372,16 @@ static bool sort_definitions(struct record_definitions *d)
 }
 
 /* Makes a table by id if ids are close together, else sorts the definitions. */
-static bool finish_definitions(struct record_definitions *d)
+static bool finish_definitions(const struct records *r, struct record_definitions *d)
 {
+	bool sorts = d->highest >= 64 + 4 * (uint64_t)d->count || d->highest >= UINT32_MAX;
 	if (!d->count)
 		return true;
-	if (d->highest >= 64 + 4 * (uint64_t)d->count || d->highest >= UINT32_MAX)
+	/* a copy of all, their order, and as much to sort that */
+	if (!may_take(r,
+	            sorts ? d->count * (sizeof *d->all + 2 * sizeof(uint32_t)) : (d->highest + 1) * sizeof *d->dense))
+		return false;
+	if (sorts)
 		return sort_definitions(d);
 	d->dense = calloc(d->highest + 1, sizeof *d->dense);
 	if (!d->dense)
@@ -425,7 +437,7 @@ bool records_finish(struct records *r)
 		sorted = symbol_order(&r->symbols[i - 1], &r->symbols[i]) < 0;
 	if (!sorted)
 		qsort(r->symbols, r->symbol_count, sizeof *r->symbols, symbol_order);
-	if (!finish_definitions(&r->files) || !finish_definitions(&r->origins) || !cut_strings(r) ||
+	if (!finish_definitions(r, &r->files) || !finish_definitions(r, &r->origins) || !cut_strings(r) ||
 	        !name_store_end(&r->names))
 		return false;
 	trim(&r->symbols, &r->symbol_cap, r->symbol_count, sizeof *r->symbols);

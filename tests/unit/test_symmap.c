@@ -269,6 +269,30 @@ static void test_stack_records_take_no_memory(void **state)
 	buffer_release(&t);
 }
 
+/* One id that is far from the others makes them all be copied, of which the bound knew nothing. */
+static void test_memory_to_sort_definitions_is_within_the_bound(void **state)
+{
+	enum { COUNT = 100000, HELD_MAX = 25 * COUNT };
+	struct offmap_options options = plain_options;
+	struct buffer t = text_new();
+	atomic_uint idle_makers = 0;
+	struct error e;
+	(void)state;
+	options.memory_max = HELD_MAX;
+	text_add(&t, "MODULE Linux x86_64 0 a\nFILE 9999999999 a.c\n");
+	for (unsigned i = 0; i < COUNT; i++)
+		text_add(&t, "FILE 1 a\n");
+	text_add(&t, "FUNC 0 10 0 f\n");
+	alloc_watch();
+	struct symmap *m = symmap_new(&options, &idle_makers, str_from(""));
+	assert_non_null(m);
+	assert_int_equal(symmap_feed(m, t.data, t.len, &e), ERR_OK);
+	assert_int_equal(symmap_finish(m, &e), ERR_TOO_LARGE);
+	symmap_unref(m);
+	assert_in_range(alloc_watched().peak, 16 * COUNT, HELD_MAX);
+	buffer_release(&t);
+}
+
 /* ---- makers ---- */
 
 static void test_idle_makers_are_few(void **state)
@@ -487,6 +511,7 @@ int main(void)
 	        cmocka_unit_test(test_a_small_module_takes_little),
 	        cmocka_unit_test(test_a_large_module_takes_a_quarter_of_its_text),
 	        cmocka_unit_test(test_stack_records_take_no_memory),
+	        cmocka_unit_test(test_memory_to_sort_definitions_is_within_the_bound),
 	        cmocka_unit_test(test_idle_makers_are_few),
 	        cmocka_unit_test(test_nobody_waits_for_a_load_that_is_finished),
 	        cmocka_unit_test(test_a_page_that_waited_until_the_text_was_gone),
