@@ -90,6 +90,8 @@ static bool wait_for_room(struct load *l)
 	if (!l->room_until)
 		l->room_until = now + ROOM_WAIT;
 	l->no_room = !may_wait || now >= l->room_until || atomic_load(&l->context->stopping);
+	if (may_wait)
+		atomic_store(&l->context->needy_waits, !l->no_room);
 	if (!l->no_room)
 		nanosleep(&(struct timespec){0, ROOM_POLL_MS * MS}, NULL);
 	return !l->no_room;
@@ -107,8 +109,11 @@ static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_
 			atomic_compare_exchange_strong(&l->context->needy, &needy, l);
 	}
 	do
-		if (small ? account_take_small(kind, bytes) : account_take(kind, bytes))
+		if (small ? account_take_small(kind, bytes) : account_take(kind, bytes)) {
+			if (atomic_load(&l->context->needy) == l)
+				atomic_store(&l->context->needy_waits, false);
 			return true;
+		}
 	while (wait_for_room(l));
 	return false;
 }

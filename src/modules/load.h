@@ -28,7 +28,8 @@ struct load_context {
 	atomic_uint idle_makers;      /* for symmap.c */
 	atomic_uint readers;          /* for arrival.c */
 	atomic_uint heavy;            /* loads that run and have taken more than load_small_bytes */
-	_Atomic(struct load *) needy; /* the one load that waits for memory while it runs */
+	_Atomic(struct load *) needy; /* the one load that may wait for memory while it runs */
+	atomic_bool needy_waits;      /* it does */
 	atomic_bool short_of_memory;  /* loads wait for memory, as loads_tick saw it last */
 	atomic_bool stopping;         /* set under the lock; running loads then end soon */
 };

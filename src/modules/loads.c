@@ -483,7 +483,7 @@ uint64_t loads_note_held_up(struct loads *ls)
 	bool full = ls->held[HELD_TRANSFERS] >= ls->context->config->bucket_parallel;
 	bool lacks = memory_full || (!full && queue_lacks_memory(ls));
 	pthread_mutex_unlock(&ls->lock);
-	uint64_t needy = atomic_load(&ls->context->needy) != NULL; /* it runs, and cannot go on */
+	uint64_t needy = atomic_load(&ls->context->needy_waits); /* it runs, and cannot go on */
 	metric_set(M_HELD_UP_MEMORY, (int64_t)(needy + (lacks ? queued : 0) + (memory_full ? line : gave_back)));
 	metric_set(M_HELD_UP_PLACES, (int64_t)(memory_full ? 0 : line - gave_back));
 	metric_set(M_HELD_UP_TRANSFERS, (int64_t)(full && !lacks ? queued : 0));
@@ -731,7 +731,7 @@ static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool l
 /* Whether a load cannot begin, or go on, before memory is given back. */
 static bool lacks_memory(const struct loads *ls)
 {
-	return atomic_load(&ls->context->needy) || queue_lacks_memory(ls);
+	return atomic_load(&ls->context->needy_waits) || queue_lacks_memory(ls);
 }
 
 /* Of the requests that wait and hold modules, the one that began last; *count: how many there are. */

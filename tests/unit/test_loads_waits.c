@@ -2,6 +2,7 @@
 /* Requests' waits for loads. */
 #include <config.h>
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -421,12 +422,11 @@ static void test_no_more_give_back_than_a_running_load_needs(void **state)
 {
 	static const char *names[][2] = {{"a", "b"}, {"c", "d"}, {"e", "f"}};
 	struct pair pairs[3];
-	struct load needy = {0};
 	(void)state;
 	begin_pairs();
 	hold_one_each(pairs, 3, names);
 	account_add(ACCOUNT_TEXTS, 20 << 20);
-	atomic_store(&context.needy, &needy);
+	atomic_store(&context.needy_waits, true);
 	tick(100, false, 0);
 	assert_true(pairs[2].wait.gave_back);
 	assert_false(pairs[1].wait.gave_back);
@@ -434,9 +434,56 @@ static void test_no_more_give_back_than_a_running_load_needs(void **state)
 	assert_true(pairs[1].wait.gave_back);
 	tick(102, false, 0);
 	assert_false(pairs[0].wait.gave_back);
-	atomic_store(&context.needy, NULL);
+	atomic_store(&context.needy_waits, false);
 	account_add(ACCOUNT_TEXTS, -(20 << 20));
 	for (unsigned i = 0; i < 3; i++)
+		leave_pair(&pairs[i]);
+	end_pairs();
+}
+
+struct taking {
+	struct load load;
+	bool taken;
+};
+
+static void *take_two_megabytes(void *arg)
+{
+	struct taking *t = arg;
+	const struct offmap_options options = load_options(&context, &t->load);
+	t->taken = options.take(options.take_arg, ACCOUNT_TEXTS, 0, 2 << 20);
+	return NULL;
+}
+
+/* A load may wait when it has been given up before, and when it has waited; but memory lacks only while it waits. */
+static void test_a_load_that_need_not_wait_takes_nothing_from_others(void **state)
+{
+	static const char *names[][2] = {{"a", "b"}, {"c", "d"}};
+	struct pair pairs[2];
+	struct taking large = {.load = {.context = &context, .large = true}};
+	pthread_t thread;
+	(void)state;
+	begin_pairs();
+	hold_one_each(pairs, 2, names);
+	take_two_megabytes(&large);
+	assert_true(large.taken);
+	assert_ptr_equal(context.needy, &large.load);
+	tick(100, false, 0);
+	assert_false(pairs[1].wait.gave_back);
+	fill_memory(true);
+	alarm(60);
+	assert_int_equal(pthread_create(&thread, NULL, take_two_megabytes, &large), 0);
+	while (!atomic_load(&context.needy_waits))
+		sched_yield();
+	fill_memory(false);
+	pthread_join(thread, NULL);
+	alarm(0);
+	assert_true(large.taken);
+	tick(101, false, 0);
+	assert_false(pairs[1].wait.gave_back);
+	account_add(ACCOUNT_TEXTS, -(4 << 20));
+	context.needy = NULL;
+	context.heavy = 0;
+	for (unsigned i = 0; i < 2; i++)
 		leave_pair(&pairs[i]);
 	end_pairs();
 }
@@ -479,6 +526,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(
 	                test_who_gave_back_does_not_wait_for_those_that_began_later, begin, end),
 	        cmocka_unit_test_setup_teardown(test_no_more_give_back_than_a_running_load_needs, begin, end),
+	        cmocka_unit_test_setup_teardown(test_a_load_that_need_not_wait_takes_nothing_from_others, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_tick_while_what_is_not_charged_fills_the_memory, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
