@@ -97,6 +97,15 @@ static bool wait_for_room(struct load *l)
 	return !l->no_room;
 }
 
+/* There was room. The next time it may wait as long again. */
+static void end_wait(struct load *l)
+{
+	if (atomic_load(&l->context->needy) == l)
+		atomic_store(&l->context->needy_waits, false);
+	if (!l->no_room)
+		l->room_until = 0;
+}
+
 /* A small load also takes what is left for small ones. */
 static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_t bytes)
 {
@@ -110,8 +119,7 @@ static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_
 	}
 	do
 		if (small ? account_take_small(kind, bytes) : account_take(kind, bytes)) {
-			if (atomic_load(&l->context->needy) == l)
-				atomic_store(&l->context->needy_waits, false);
+			end_wait(l);
 			return true;
 		}
 	while (wait_for_room(l));

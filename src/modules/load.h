@@ -45,7 +45,7 @@ struct load {
 	int64_t since; /* clock_now() when it was asked for */
 	/* memory; while it runs, for its loader and who takes its text */
 	struct load_context *context;
-	int64_t room_until; /* how long to wait for memory; 0: has not waited */
+	int64_t room_until; /* how long to wait for memory; 0: does not wait */
 	bool no_room;       /* it was given up because there was none */
 	bool heavy;         /* it counts as such */
 	bool large;         /* it has been given up for that before: runs when no other such load does */
