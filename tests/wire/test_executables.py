@@ -427,6 +427,18 @@ def test_texts_tell_the_build_id(tree, tmp_path):
         assert reply.status == 200 and tree.whole[at][0] in reply.body.decode(), reply.body
 
 
+def test_a_build_id_is_not_asked_for_as_that_of_a_pdb_file(tmp_path):
+    """Both may have 20 bytes; three requests in vain for each module that is missing."""
+    bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
+    bucket.start()
+    try:
+        with Stack(bucket=False, config={"source": ["elf+" + bucket.url]}) as s:
+            assert named(s, "ff" * 20, [16], "libmissing.so.1") == [NOTHING]
+            assert bucket.paths() and not [p for p in bucket.paths() if "libmissing" in p], bucket.paths()
+    finally:
+        bucket.stop()
+
+
 PACKINGS = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress, **({"zstd": zstd} if shutil.which("zstd") else {})}
 
 
