@@ -16,7 +16,9 @@ void map64_release(struct map64 *m)
 
 void map64_reset(struct map64 *m)
 {
-	if (m->cap)
+	if (m->cap > FIRST_CAP && m->count < m->cap / 16)
+		map64_release(m);
+	if (m->count)
 		memset(m->slots, 0, m->cap * sizeof *m->slots);
 	m->count = 0;
 }

@@ -19,7 +19,8 @@ struct map64 {
 
 /* A cleared struct map64 is an empty table. */
 void map64_release(struct map64 *m);
-/* Empty again, with the memory that it has. */
+/* Empty again, with the memory that it has, unless that was far more than needed: then this would take long again and
+ * again. */
 void map64_reset(struct map64 *m);
 /* 0: not there. */
 uint64_t map64_get(const struct map64 *m, uint64_t key);

@@ -112,8 +112,9 @@ static bool read_parts(const struct pdb *p, struct str parts[PARTS])
 	return true;
 }
 
-/* Each has a header, two names, and what fills up to four bytes. */
-static enum err read_modules(struct pdb *p, struct str part, struct error *e)
+/* Each has a header, two names, and what fills up to four bytes. taken: streams that a module has already; no other one
+ * has it, or reading all modules would take a time that grows with their number and the stream's size. */
+static enum err list_modules(struct pdb *p, struct str part, bool *taken, struct error *e)
 {
 	struct reader r = reader_at(part, 0);
 	while (r.end - r.at > MODULE_HEADER) {
@@ -126,12 +127,21 @@ static enum err read_modules(struct pdb *p, struct str part, struct error *e)
 		read_skip(&r, -used % 4);
 		if (r.bad || p->module_count == MODULES_MAX)
 			return damaged(e, "the list of modules is cut off");
-		if (m.stream == NO_STREAM)
+		if (m.stream == NO_STREAM || taken[m.stream])
 			m.symbols = m.c11 = m.c13 = 0;
+		taken[m.stream] = true;
 		if (!array_append(&p->modules, &p->module_cap, &p->module_count, &m, sizeof m))
 			return no_memory(e);
 	}
 	return ERR_OK;
+}
+
+static enum err read_modules(struct pdb *p, struct str part, struct error *e)
+{
+	bool *taken = calloc(NO_STREAM + 1, sizeof *taken);
+	enum err err = taken ? list_modules(p, part, taken, e) : no_memory(e);
+	free(taken);
+	return err;
 }
 
 static enum err read_contributions(struct pdb *p, struct str part, struct error *e)

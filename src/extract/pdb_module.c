@@ -69,23 +69,32 @@ static struct str path_of(struct pdb_reader *r, uint32_t file)
 }
 
 struct row_taker {
+	struct pdb_reader *r;
 	struct pdb_rows *rows;
 	struct str path;
 	uint32_t line;
 };
 
+/* Code that was moved may be in as many pieces as there are moves: what is behind the first one is counted. */
+static bool may_split(struct pdb_reader *r, uint32_t skip)
+{
+	bool ok = skip == 0 || r->budget > 0;
+	r->budget -= skip > 0 && ok;
+	return ok;
+}
+
 static bool take_row(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 {
 	struct row_taker *t = arg;
 	const struct pdb_row row = {start, end, t->path, t->line};
-	(void)skip;
-	return array_append(&t->rows->items, &t->rows->cap, &t->rows->count, &row, sizeof row);
+	return !may_split(t->r, skip) ||
+	       array_append(&t->rows->items, &t->rows->cap, &t->rows->count, &row, sizeof row);
 }
 
 static bool add_row(struct pdb_reader *r, struct pdb_rows *rows, uint16_t section, uint32_t offset, uint32_t len,
         struct str path, uint32_t line)
 {
-	struct row_taker t = {rows, path, line};
+	struct row_taker t = {r, rows, path, line};
 	return path.data && (len == 0 || pdb_place(r->p, section, offset, len, take_row, &t));
 }
 
@@ -168,9 +177,8 @@ static bool list_inlinees(struct pdb_reader *r, struct str part)
 {
 	struct reader in = reader_at(part, 0);
 	bool more = read_fixed(&in, 4, false) == 1, ok = true;
-	r->inlinee_lines = part;
 	while (ok && in.end - in.at >= 12) {
-		uint64_t at = (uint64_t)(in.at - (const uint8_t *)part.data), id = read_fixed(&in, 4, false) + 1;
+		uint64_t at = (uint64_t)(in.at - (const uint8_t *)r->c13.data), id = read_fixed(&in, 4, false) + 1;
 		read_skip(&in, 8);
 		if (more)
 			read_skip(&in, read_fixed(&in, 4, false) * 4);
@@ -316,7 +324,7 @@ static bool add_site(struct pdb_reader *r, const struct procedure *p, struct sym
 		read_skip(&s->r, 4);
 	struct annotations a = {.r = r, .procedure = p, .ok = true};
 	uint64_t at = map64_get(&r->inlinees, (uint64_t)site.inlinee + 1);
-	struct reader start = reader_at(r->inlinee_lines, at ? at + 3 : UINT64_MAX);
+	struct reader start = reader_at(r->c13, at ? at + 3 : UINT64_MAX);
 	a.file = at ? (uint32_t)read_fixed(&start, 4, false) : UINT32_MAX;
 	a.line = at ? (uint32_t)read_fixed(&start, 4, false) : 0;
 	run_annotations(&a, s->r);
@@ -448,7 +456,7 @@ static bool cut_by_line(struct pdb_reader *r, uint32_t site, size_t first_node, 
 	size_t i = row_at(rows, count, start);
 	uint32_t node = UINT32_MAX;
 	bool ok = true;
-	for (uint64_t at = start, next; at < end && ok; at = next) {
+	for (uint64_t at = start, next; at < end && ok && r->budget > 0; at = next) {
 		while (i < count && rows[i].end <= at)
 			i++;
 		bool has = i < count && rows[i].start <= at;
@@ -469,11 +477,11 @@ static bool own_code(struct pdb_reader *r, uint32_t site, size_t procedure_piece
 	size_t end = s->parent ? caller + r->sites[s->parent - 1].owned_count : procedure_pieces;
 	bool ok = true;
 	s->owned = r->owned_count;
-	for (size_t i = 0; i < s->span_count && ok; i++) {
+	for (size_t i = 0; i < s->span_count && ok && r->budget > 0; i++) {
 		const struct pdb_span *span = &r->spans[s->span + i];
 		while (caller < end && r->owned[caller].end <= span->start)
 			caller++;
-		for (size_t k = caller; k < end && r->owned[k].start < span->end && ok; k++) {
+		for (size_t k = caller; k < end && r->owned[k].start < span->end && ok && r->budget > 0; k++) {
 			const struct code_piece piece = r->owned[k];
 			ok = cut_by_line(r, site, first_node, &piece,
 			        span->start > piece.start ? span->start : piece.start,
@@ -497,9 +505,8 @@ static int by_address(const void *a, const void *b)
 static bool take_piece(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 {
 	struct pdb_reader *r = arg;
-	(void)skip;
 	const struct code_section *section = code_map_find(r->code, start);
-	if (!section)
+	if (!section || !may_split(r, skip))
 		return true;
 	const struct code_piece piece = {start, end < section->end ? end : section->end, 0};
 	return array_append(&r->owned, &r->owned_cap, &r->owned_count, &piece, sizeof piece);
@@ -618,13 +625,14 @@ static bool find_procedure(struct pdb_reader *r, uint16_t section, uint32_t offs
 {
 	struct symbol s;
 	uint32_t end, at = SIGNATURE;
-	for (bool listed = r->procedures.count > 0; !listed && next_symbol(r, at, &s); at = s.next) {
+	for (; !r->procedures_listed && next_symbol(r, at, &s); at = s.next) {
 		if (!is_procedure(s.kind) || !read_procedure(s, found, &end))
 			continue;
 		uint64_t place = (uint64_t)found->section << 32 | found->offset;
 		if (!map64_get(&r->procedures, place) && !map64_put(&r->procedures, place, at))
 			return false;
 	}
+	r->procedures_listed = true;
 	at = (uint32_t)map64_get(&r->procedures, (uint64_t)section << 32 | offset);
 	return at && next_symbol(r, at, &s) && read_procedure(s, found, &end);
 }
@@ -656,10 +664,12 @@ static enum err add_procedures(struct pdb_reader *r, uint32_t module, struct err
 		bool part = s.kind == S_SEPCODE;
 		if (!(part ? read_part(r, s, &p, &end) : read_procedure(s, &p, &end)))
 			continue;
+		/* a scope ends with a record: one that goes on to the end of all is damaged, and not read */
+		end = !part && end < r->symbols.len ? end : 0;
 		if (is_own(r, module, &p))
-			err = add_procedure(r, &p, s.next, part ? 0 : end, e);
+			err = add_procedure(r, &p, s.next, end, e);
 		/* what is inside has been read; scopes that end before they begin are damaged */
-		if (!part && end > s.next && end < r->symbols.len)
+		if (end > s.next)
 			s.next = end;
 	}
 	if (!err && at < r->symbols.len)
@@ -697,6 +707,7 @@ static enum err read_module(struct pdb_reader *r, uint32_t number, struct error 
 	map64_reset(&r->paths);
 	map64_reset(&r->inlinees);
 	map64_reset(&r->procedures);
+	r->procedures_listed = false;
 	enum err lines = read_lines(r, e);
 	if (lines == ERR_NO_MEMORY)
 		return lines;

@@ -48,10 +48,10 @@ struct pdb_reader {
 	/* of the module */
 	struct msf_bytes stream;
 	struct str symbols, c13, checksums;
-	struct map64 paths;    /* address of the path + 1, by offset of the file */
-	struct map64 inlinees; /* offset of the entry in inlinee_lines + 1, by id */
-	struct str inlinee_lines;
+	struct map64 paths;      /* address of the path + 1, by offset of the file */
+	struct map64 inlinees;   /* offset in c13 of where each begins + 1, by id */
 	struct map64 procedures; /* offsets of their records, by section and offset; for parts of them */
+	bool procedures_listed;
 	struct pdb_rows rows;
 	uint64_t budget; /* pieces of code that may still be made */
 	/* of the procedure */

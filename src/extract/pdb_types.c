@@ -165,7 +165,9 @@ static bool find_record(const struct pdb_types *t, uint32_t index, uint16_t *kin
 	}
 	if (low == 0)
 		return false;
-	struct reader r = reader_at(t->records, t->places[low - 1].offset);
+	/* not past the next place, however far its index is */
+	struct str before = low < t->place_count ? str_first(t->records, t->places[low].offset) : t->records;
+	struct reader r = reader_at(before, t->places[low - 1].offset);
 	for (uint32_t at = t->places[low - 1].index; at < index && !r.bad; at++)
 		read_skip(&r, read_fixed(&r, 2, false));
 	uint64_t len = read_fixed(&r, 2, false);

@@ -24,6 +24,7 @@ enum {
 	CLASS_EXTERNAL = 2,
 	CLASS_STATIC = 3,
 	TYPE_FUNCTION = 0x20,
+	SECTIONS_MAX = 512, /* Windows loads 96; each address is looked for among them */
 };
 static const uint32_t flag_code = 0x20000000;
 
@@ -134,6 +135,8 @@ static enum err read_headers(struct pe_reader *r)
 	if (headers.len == 0)
 		return error_set(r->e, ERR_CORRUPT, "PE: the headers of sections at %#llx lie outside the file",
 		        (unsigned long long)r->pe.sections);
+	if (r->pe.section_count > SECTIONS_MAX)
+		return error_set(r->e, ERR_CORRUPT, "PE: more than %d sections", SECTIONS_MAX);
 	bool wide = get_u16(o) == 0x20b;
 	size_t before = wide ? 112 : 96;
 	uint32_t count = get_u32(o + before - 4);

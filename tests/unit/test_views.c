@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of Windows that are made to cost much: what is read of them costs no more than their size allows. */
+#include <config.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/buffer.h"
+#include "base/map64.h"
+#include "base/sanitizers.h"
+#include "base/varint.h"
+#include "extract/extract.h"
+
+enum {
+	BLOCK = 4096,
+	STREAMS = 10,
+	INFO = 1,
+	TYPES = 2,
+	DBI = 3,
+	SECTIONS = 5,
+	MODULE = 6,
+	MOVES = 7,
+	SOURCE_SECTIONS = 8,
+	PLACES = 9,
+	CODE_START = 0x1000,
+	CODE_SIZE = 0x1000000,
+	SECONDS_MAX = 8,        /* of processor time; each attack would take several times as long */
+	MEMORY_MAX = 256 << 20, /* bytes */
+};
+
+/* ---- a PDB file ---- */
+
+struct pdb_parts {
+	struct buffer streams[STREAMS];
+	struct buffer modules;
+	bool moved;
+};
+
+static void add_u16(struct buffer *b, uint16_t v)
+{
+	uint8_t bytes[2];
+	put_u16(bytes, v);
+	assert_true(buffer_append(b, bytes, sizeof bytes));
+}
+
+static void add_u32(struct buffer *b, uint32_t v)
+{
+	uint8_t bytes[4];
+	put_u32(bytes, v);
+	assert_true(buffer_append(b, bytes, sizeof bytes));
+}
+
+static void add_zeros(struct buffer *b, size_t n)
+{
+	assert_true(buffer_reserve(b, n));
+	memset(b->data + b->len, 0, n);
+	b->len += n;
+}
+
+static void add_section(struct buffer *b)
+{
+	assert_true(buffer_append(b, ".text\0\0", 8));
+	add_u32(b, CODE_SIZE);
+	add_u32(b, CODE_START);
+	add_zeros(b, 20);
+	add_u32(b, 0x20000000);
+}
+
+static void parts_init(struct pdb_parts *p)
+{
+	*p = (struct pdb_parts){.moved = false};
+	for (size_t i = 0; i < STREAMS; i++)
+		buffer_init(&p->streams[i], SIZE_MAX);
+	buffer_init(&p->modules, SIZE_MAX);
+	add_zeros(&p->streams[INFO], 36);
+	add_section(&p->streams[SECTIONS]);
+	add_u32(&p->streams[MODULE], 4);
+}
+
+/* A module of the one stream; c13: bytes of its lines, at the stream's end. */
+static void add_module(struct pdb_parts *p, size_t c13)
+{
+	add_zeros(&p->modules, 34);
+	add_u16(&p->modules, MODULE);
+	add_u32(&p->modules, (uint32_t)(p->streams[MODULE].len - c13));
+	add_u32(&p->modules, 0);
+	add_u32(&p->modules, (uint32_t)c13);
+	add_zeros(&p->modules, 16);
+	assert_true(buffer_append(&p->modules, "a\0b", 4));
+}
+
+static void make_dbi(struct pdb_parts *p)
+{
+	struct buffer *b = &p->streams[DBI];
+	add_zeros(b, 20);
+	add_u16(b, 0xffff);
+	add_u16(b, 0);
+	add_u32(b, (uint32_t)p->modules.len);
+	add_zeros(b, 20);
+	add_u32(b, 22);
+	add_zeros(b, 6);
+	add_u16(b, 0x8664);
+	add_zeros(b, 4);
+	assert_true(buffer_append(b, p->modules.data, p->modules.len));
+	for (unsigned i = 0; i < 11; i++)
+		add_u16(b, i == 5                ? SECTIONS
+		           : i == 4 && p->moved  ? MOVES
+		           : i == 10 && p->moved ? SOURCE_SECTIONS
+		                                 : 0xffff);
+}
+
+static size_t blocks_of(size_t bytes)
+{
+	return (bytes + BLOCK - 1) / BLOCK;
+}
+
+static void fill(struct buffer *file, const struct buffer *part)
+{
+	assert_true(buffer_append(file, part->data, part->len));
+	add_zeros(file, blocks_of(part->len) * BLOCK - part->len);
+}
+
+/* Releases the parts. */
+static int make_pdb(struct pdb_parts *p)
+{
+	struct buffer file, directory, list;
+	make_dbi(p);
+	buffer_init(&file, SIZE_MAX);
+	buffer_init(&directory, SIZE_MAX);
+	buffer_init(&list, SIZE_MAX);
+	add_zeros(&file, 3 * BLOCK);
+	add_u32(&directory, STREAMS);
+	for (size_t i = 0; i < STREAMS; i++)
+		add_u32(&directory, (uint32_t)p->streams[i].len);
+	for (size_t i = 0; i < STREAMS; i++) {
+		for (size_t k = 0; k < blocks_of(p->streams[i].len); k++)
+			add_u32(&directory, (uint32_t)(file.len / BLOCK + k));
+		fill(&file, &p->streams[i]);
+		buffer_release(&p->streams[i]);
+	}
+	buffer_release(&p->modules);
+	for (size_t k = 0; k < blocks_of(directory.len); k++)
+		add_u32(&list, (uint32_t)(file.len / BLOCK + k));
+	fill(&file, &directory);
+	memcpy(file.data,
+	        "Microsoft C/C++ MSF 7.00\r\n\x1a"
+	        "DS\0\0",
+	        32);
+	put_u32(file.data + 32, BLOCK);
+	put_u32(file.data + 44, (uint32_t)directory.len);
+	put_u32(file.data + 52, (uint32_t)(file.len / BLOCK));
+	fill(&file, &list);
+	int fd = memfd_create("pdb", MFD_CLOEXEC);
+	assert_true(fd >= 0 && write(fd, file.data, file.len) == (ssize_t)file.len);
+	buffer_release(&file);
+	buffer_release(&directory);
+	buffer_release(&list);
+	return fd;
+}
+
+/* ---- symbols of its module ---- */
+
+static void add_procedure(struct pdb_parts *p, uint32_t end, uint32_t offset, uint32_t len, uint32_t type)
+{
+	struct buffer *b = &p->streams[MODULE];
+	add_u16(b, 39);
+	add_u16(b, 0x1110);
+	add_u32(b, 0);
+	add_u32(b, end);
+	add_u32(b, 0);
+	add_u32(b, len);
+	add_u32(b, 0);
+	add_u32(b, 0);
+	add_u32(b, type);
+	add_u32(b, offset);
+	add_u16(b, 1);
+	assert_true(buffer_append(b, "\0f", 3));
+}
+
+static void add_site(struct pdb_parts *p, uint32_t end, uint32_t inlinee, const uint8_t *annotations, size_t len)
+{
+	struct buffer *b = &p->streams[MODULE];
+	add_u16(b, (uint16_t)(14 + len));
+	add_u16(b, 0x114d);
+	add_u32(b, 0);
+	add_u32(b, end);
+	add_u32(b, inlinee);
+	assert_true(buffer_append(b, annotations, len));
+}
+
+/* ---- reading it ---- */
+
+struct seen {
+	uint64_t ranges;
+	uint32_t line; /* the first one of an inlined call */
+};
+
+static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	struct seen *s = arg;
+	(void)e;
+	s->ranges++;
+	if (r->depth == 1 && r->line_count > 0 && !s->line)
+		s->line = r->lines[0].line;
+	return ERR_OK;
+}
+
+static double processor_time(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static struct seen read_file(int fd)
+{
+	static struct extract_stats stats;
+	char path[32];
+	struct error e = {0};
+	struct seen seen = {0};
+	const struct extract_options options = {.debug_dir = "/dev/null", .threads = 1};
+	const struct symbfile_sink sink = {.range = take_range, .arg = &seen};
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	double before = processor_time();
+	if (extract_here(path, &options, &sink, &stats, &e))
+		fail_msg("%s", e.text);
+	double took = processor_time() - before;
+	close(fd);
+	if (took > SECONDS_MAX)
+		fail_msg("it took %.1f s of processor time", took);
+	return seen;
+}
+
+/* ---- attacks ---- */
+
+static void test_scopes_of_procedures_that_never_end(void **state)
+{
+	enum { COUNT = 150000 };
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	for (uint32_t i = 0; i < COUNT; i++)
+		add_procedure(&p, UINT32_MAX, 16 * i, 16, 0);
+	add_module(&p, 0);
+	assert_int_equal(read_file(make_pdb(&p)).ranges, COUNT);
+}
+
+static void test_modules_with_one_stream(void **state)
+{
+	enum { COUNT = 20000, MODULES = 5000 };
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	for (uint32_t i = 0; i < COUNT; i++)
+		add_procedure(&p, 0, 16 * i, 16, 0);
+	for (unsigned i = 0; i < MODULES; i++)
+		add_module(&p, 0);
+	assert_int_equal(read_file(make_pdb(&p)).ranges, COUNT);
+}
+
+static void test_parts_of_procedures_that_are_not_there(void **state)
+{
+	enum { COUNT = 150000 };
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		add_u16(&p.streams[MODULE], 30);
+		add_u16(&p.streams[MODULE], 0x1132);
+		add_zeros(&p.streams[MODULE], 28);
+	}
+	add_u16(&p.streams[MODULE], 25); /* a thunk, so that there is code */
+	add_u16(&p.streams[MODULE], 0x1102);
+	add_zeros(&p.streams[MODULE], 16);
+	add_u16(&p.streams[MODULE], 1);
+	add_u16(&p.streams[MODULE], 16);
+	assert_true(buffer_append(&p.streams[MODULE], "\0t", 3));
+	add_module(&p, 0);
+	assert_int_equal(read_file(make_pdb(&p)).ranges, 1);
+}
+
+/* Each call inside another one is cut where lines of that one change. */
+static void test_calls_times_lines(void **state)
+{
+	enum { LINES = 30000, CALLS = 500 };
+	static uint8_t lines[2 * LINES];
+	const uint8_t whole[] = {12, 0xc0, 0, LINES >> 8, LINES & 0xff, 0};
+	struct pdb_parts p;
+	(void)state;
+	for (size_t i = 0; i < LINES; i++)
+		memcpy(lines + 2 * i, "\x0b\x21", 2);
+	parts_init(&p);
+	size_t scope = p.streams[MODULE].len + 8;
+	add_procedure(&p, 0, 0, LINES, 0);
+	add_site(&p, UINT32_MAX, 1, lines, sizeof lines);
+	for (uint32_t i = 0; i < CALLS; i++)
+		add_site(&p, 0, 2 + i, whole, sizeof whole);
+	put_u32(p.streams[MODULE].data + scope, (uint32_t)p.streams[MODULE].len);
+	add_u16(&p.streams[MODULE], 2);
+	add_u16(&p.streams[MODULE], 6);
+	add_module(&p, 0);
+	assert_in_range(read_file(make_pdb(&p)).ranges, 1, 1 << 20);
+}
+
+/* Lines of code that is in pieces after it was moved. */
+static void test_lines_times_moves(void **state)
+{
+	enum { BLOCKS = 500, COUNT = 20000 };
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	p.moved = true;
+	add_section(&p.streams[SOURCE_SECTIONS]);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		add_u32(&p.streams[MOVES], CODE_START + i * 16);
+		add_u32(&p.streams[MOVES], CODE_START + i * 16);
+	}
+	add_procedure(&p, 0, 0, 16, 0);
+	size_t symbols = p.streams[MODULE].len;
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		add_u32(&p.streams[MODULE], 0xf2);
+		add_u32(&p.streams[MODULE], 32);
+		add_u32(&p.streams[MODULE], 0);
+		add_u32(&p.streams[MODULE], 1); /* the section */
+		add_u32(&p.streams[MODULE], CODE_SIZE);
+		add_u32(&p.streams[MODULE], 0);
+		add_u32(&p.streams[MODULE], 1);
+		add_u32(&p.streams[MODULE], 20);
+		add_u32(&p.streams[MODULE], 0);
+		add_u32(&p.streams[MODULE], 7);
+	}
+	add_module(&p, p.streams[MODULE].len - symbols);
+	read_file(make_pdb(&p));
+}
+
+/* A place tells that many types are before it, where none are. */
+static void test_types_that_are_far_behind_their_place(void **state)
+{
+	enum { COUNT = 2000, BYTES = 16 << 20, GAP = 256 << 10 };
+	struct pdb_parts p;
+	struct buffer *t = &p.streams[TYPES];
+	(void)state;
+	parts_init(&p);
+	add_u32(t, 20040203);
+	add_u32(t, 56);
+	add_u32(t, 0x1000);
+	add_u32(t, 0x40000000);
+	add_u32(t, BYTES);
+	add_u32(t, PLACES);
+	add_zeros(t, 20);
+	add_u32(t, 8 * (BYTES / GAP));
+	add_zeros(t, 8 + BYTES);
+	put_u32(t->data + 40, 0);
+	put_u32(t->data + 44, 8 * (BYTES / GAP));
+	for (uint32_t i = 0; i < BYTES / GAP; i++) {
+		add_u32(&p.streams[PLACES], i ? 0x20000000 + i : 0x1000);
+		add_u32(&p.streams[PLACES], i * GAP);
+	}
+	for (uint32_t i = 0; i < COUNT; i++)
+		add_procedure(&p, 0, 16 * i, 16, 0x1fffffff);
+	add_module(&p, 0);
+	assert_int_equal(read_file(make_pdb(&p)).ranges, COUNT);
+}
+
+/* ---- what is said in two places ---- */
+
+static void test_two_lists_of_inlined_functions(void **state)
+{
+	const uint8_t whole[] = {12, 16, 0};
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	size_t scope = p.streams[MODULE].len + 8;
+	add_procedure(&p, 0, 0, 16, 0);
+	add_site(&p, UINT32_MAX, 1, whole, sizeof whole);
+	put_u32(p.streams[MODULE].data + scope, (uint32_t)p.streams[MODULE].len);
+	add_u16(&p.streams[MODULE], 2);
+	add_u16(&p.streams[MODULE], 6);
+	size_t symbols = p.streams[MODULE].len;
+	add_u32(&p.streams[MODULE], 0xf4); /* a file, whose name is at 0 */
+	add_u32(&p.streams[MODULE], 8);
+	add_zeros(&p.streams[MODULE], 8);
+	for (uint32_t i = 1; i <= 2; i++) {
+		add_u32(&p.streams[MODULE], 0xf6);
+		add_u32(&p.streams[MODULE], 16);
+		add_u32(&p.streams[MODULE], 0);
+		add_u32(&p.streams[MODULE], i);
+		add_u32(&p.streams[MODULE], 0);
+		add_u32(&p.streams[MODULE], 100 * i);
+	}
+	add_module(&p, p.streams[MODULE].len - symbols);
+	/* the stream "/names", with the name "f" at 0 */
+	buffer_reset(&p.streams[INFO]);
+	add_zeros(&p.streams[INFO], 28);
+	add_u32(&p.streams[INFO], 7);
+	assert_true(buffer_append(&p.streams[INFO], "/names", 7));
+	add_u32(&p.streams[INFO], 1);
+	add_zeros(&p.streams[INFO], 12);
+	add_u32(&p.streams[INFO], 0);
+	add_u32(&p.streams[INFO], PLACES);
+	add_u32(&p.streams[PLACES], 0xeffeeffe);
+	add_u32(&p.streams[PLACES], 1);
+	add_u32(&p.streams[PLACES], 2);
+	assert_true(buffer_append(&p.streams[PLACES], "f", 2));
+	assert_int_equal(read_file(make_pdb(&p)).line, 100);
+}
+
+/* ---- others ---- */
+
+static void test_a_program_with_too_many_sections(void **state)
+{
+	enum { COUNT = 60000 };
+	static struct extract_stats stats;
+	static uint8_t file[0x200 + 40 * COUNT];
+	char path[32];
+	struct error e = {0};
+	const struct extract_options options = {.debug_dir = "/dev/null", .threads = 1};
+	struct seen seen = {0};
+	const struct symbfile_sink sink = {.range = take_range, .arg = &seen};
+	(void)state;
+	memcpy(file, "MZ", 2);
+	put_u32(file + 0x3c, 0x40);
+	memcpy(file + 0x40, "PE\0", 4);
+	put_u16(file + 0x44, 0x8664);
+	put_u16(file + 0x46, COUNT);
+	put_u16(file + 0x54, 240);
+	put_u16(file + 0x58, 0x20b);
+	int fd = memfd_create("pe", MFD_CLOEXEC);
+	assert_true(fd >= 0 && write(fd, file, sizeof file) == sizeof file);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	assert_int_equal(extract_here(path, &options, &sink, &stats, &e), ERR_CORRUPT);
+	assert_non_null(strstr(e.text, "PE: more than 512 sections"));
+	close(fd);
+}
+
+/* One large use does not make each later one slow. */
+static void test_a_map_that_was_large_once(void **state)
+{
+	struct map64 m = {0};
+	(void)state;
+	for (uint64_t i = 0; i < 100000; i++)
+		assert_true(map64_put(&m, i, 1));
+	size_t cap = m.cap;
+	map64_reset(&m);
+	assert_int_equal(m.cap, cap);
+	assert_true(map64_put(&m, 7, 1));
+	map64_reset(&m);
+	assert_true(m.cap < 1000);
+	assert_int_equal(map64_get(&m, 7), 0);
+	assert_true(map64_put(&m, 7, 2));
+	assert_int_equal(map64_get(&m, 7), 2);
+	map64_release(&m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	        cmocka_unit_test(test_scopes_of_procedures_that_never_end),
+	        cmocka_unit_test(test_modules_with_one_stream),
+	        cmocka_unit_test(test_parts_of_procedures_that_are_not_there),
+	        cmocka_unit_test(test_calls_times_lines),
+	        cmocka_unit_test(test_lines_times_moves),
+	        cmocka_unit_test(test_types_that_are_far_behind_their_place),
+	        cmocka_unit_test(test_two_lists_of_inlined_functions),
+	        cmocka_unit_test(test_a_program_with_too_many_sections),
+	        cmocka_unit_test(test_a_map_that_was_large_once),
+	};
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+	const struct rlimit most = {MEMORY_MAX, MEMORY_MAX};
+	setrlimit(RLIMIT_DATA, &most);
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
