@@ -76,7 +76,7 @@ struct str names_of_stub(struct names *n, struct str symbol)
 {
 	struct str name = names_of_symbol(n, symbol);
 	buffer_reset(&n->text);
-	buffer_append_str(&n->text, name);
+	buffer_append_str(&n->text, str_first(name, NAME_LENGTH_MAX));
 	buffer_append_str(&n->text, str_from("@plt"));
 	bool ok = name.data && !n->text.failed;
 	return ok ? intern_add(n->strings, (struct str){(const char *)n->text.data, n->text.len}) : (struct str){0};

@@ -19,6 +19,7 @@ struct plt {
 	struct plt_stub *stubs;
 	size_t count;
 	uint32_t cap;
+	bool *done; /* sections of code */
 	bool no_memory;
 };
 
@@ -98,8 +99,10 @@ static void read_aarch64(struct plt *p, const struct code_section *s)
 static void read_section(struct plt *p, const char *name, const GElf_Shdr *header)
 {
 	const struct code_section *s = code_map_find(p->code, header->sh_addr);
-	if (strncmp(name, ".plt", 4) != 0 || !s || !s->bytes || s->start != header->sh_addr)
+	if (strncmp(name, ".plt", 4) != 0 || !s || !s->bytes || s->start != header->sh_addr ||
+	        p->done[s - p->code->sections])
 		return;
+	p->done[s - p->code->sections] = true; /* many headers may lead to it */
 	if (p->code->machine == EM_AARCH64)
 		read_aarch64(p, s);
 	else
@@ -113,6 +116,8 @@ enum err plt_read(Elf *elf, const struct code_map *code, struct plt_stub **stubs
 	GElf_Shdr header;
 	bool known =
 	        (code->machine == EM_X86_64 || code->machine == EM_AARCH64) && elf_getshdrstrndx(elf, &strings) == 0;
+	p.done = calloc(code->count + 1, sizeof *p.done);
+	p.no_memory = !p.done;
 	for (int pass = 0; known && pass < 2; pass++)
 		for (Elf_Scn *s = elf_nextscn(elf, NULL); s && !p.no_memory; s = elf_nextscn(elf, s)) {
 			if (!gelf_getshdr(s, &header))
@@ -124,6 +129,7 @@ enum err plt_read(Elf *elf, const struct code_map *code, struct plt_stub **stubs
 				read_section(&p, name, &header);
 		}
 	map64_release(&p.symbols);
+	free(p.done);
 	*stubs = p.stubs;
 	*count = p.count;
 	return p.no_memory ? no_memory(e) : ERR_OK;

@@ -334,10 +334,9 @@ static void append_arguments(struct printer *p, const Dwarf_Die *die)
 	bool any = false;
 	if (before > 0 && p->out->data[before - 1] == '>')
 		return;
-	if (!append_each_argument(p, die, &any))
+	bool ok = append_each_argument(p, die, &any);
+	if (!ok || (any && !append_text(p, p->out->data[p->out->len - 1] == '>' ? " >" : ">")))
 		take_back(p->out, before);
-	else if (any)
-		append_text(p, p->out->data[p->out->len - 1] == '>' ? " >" : ">");
 }
 
 /* Of a generic lambda, arguments of the template follow. */
@@ -357,9 +356,10 @@ static void append_unnamed(struct printer *p, const Dwarf_Die *die)
 		append_text(p, "{lambda");
 		size_t before = p->out->len;
 		unsigned count = 0;
-		if (!append_list(p, &c.die, NULL, &count))
+		if (!append_list(p, &c.die, NULL, &count) || !append_text(p, "}")) {
 			take_back(p->out, before);
-		append_text(p, "}");
+			append_text(p, "}");
+		}
 		return;
 	}
 	append_text(p, "{unnamed}");
@@ -371,10 +371,9 @@ void type_names_parameters(struct names *n, struct buffer *out, const Dwarf_Die 
 	Dwarf_Die self = {0};
 	size_t before = out->len;
 	unsigned count = 0;
-	if (!append_list(&p, die, &self, &count) || count == 0)
+	if (!append_list(&p, die, &self, &count) || count == 0 ||
+	        (self.addr && is_const(&p, &self) && !append_text(&p, " const")))
 		take_back(out, before);
-	else if (self.addr && is_const(&p, &self))
-		append_text(&p, " const");
 }
 
 void type_names_arguments(struct names *n, struct buffer *out, const Dwarf_Die *die)

@@ -1356,6 +1356,10 @@ def check_stubs(tool, folder):
     if program:
         got = [r["func"] for _, r in extract(tool, program).ranges]
         check("stubs", got == ["code", "first@plt", "ns::second(int)@plt"], got)
+    name = "x" * 300000  # longer than any name is told; the others are told all the same
+    program, _ = compiled(folder, "long.c", f"void {name}(void);\nvoid code(void) {{ {name}(); {name}(); }}\n", "gcc", "-shared", "-fPIC", "-O0")
+    got = [r["func"] for _, r in extract(tool, program).ranges]
+    check("stubs", "code" in got and any(n.startswith("xx") and n.endswith("@plt") for n in got), [n[:20] for n in got])
 
 
 def check_descriptors(tool, folder):
