@@ -343,8 +343,9 @@ static void load(struct elf_load *l)
 		load_named(l, layout_mac_path, name, &uuid);
 	if (is_missing(l) && question->has_first)
 		load_debug_id(l);
-	/* a code id: below a build id of ELF, which may be as long as that of a PDB file, is none */
-	if (is_missing(l) && l->kind == BUCKET_ELF && question->whole.len != WINDOWS_ID_BYTES)
+	/* A code id. Build ids of ELF may be as long as those of PDB files. */
+	bool windows = question->whole.len != WINDOWS_ID_BYTES || strcasestr(name, ".pdb");
+	if (is_missing(l) && l->kind == BUCKET_ELF && windows)
 		load_named(l, layout_windows_path, range ? range->pe_name : name, &question->whole);
 }
 

@@ -22,7 +22,9 @@ enum {
 	SECTIONS_MAX = 512,
 	OWN_SECTIONS = 6, /* none, names of sections, the build id, the debug link, symbols and their names */
 	STRINGS_MAX = 1 << 30,
-	FAT_SLICES_MAX = 30, /* a Java class has at least its version, 45, in that place */
+	STRINGS_FREE = 1 << 20,
+	STRINGS_PER_BYTE = 4, /* of the file: several symbols may have one name in it */
+	FAT_SLICES_MAX = 30,  /* a Java class has at least its version, 45, in that place */
 };
 
 /* ---- what it is ---- */
@@ -107,6 +109,8 @@ enum err view_add_symbol(
 	const struct view_symbol s = {start, end, (uint32_t)b->strings.len + 1, local};
 	if (name.len == 0 || !view_code_at(b, start))
 		return ERR_OK;
+	if (name.len >= b->strings.max - b->strings.len)
+		return error_set(e, ERR_CORRUPT, "the names of symbols are larger than the file");
 	buffer_append_str(&b->strings, name);
 	buffer_append(&b->strings, "", 1);
 	bool ok = !b->strings.failed && array_append(&b->symbols, &b->symbol_cap, &b->symbol_count, &s, sizeof s);
@@ -119,6 +123,12 @@ enum err view_add_start(struct view_builder *b, uint64_t start, struct error *e)
 }
 
 /* ---- the ELF file around it ---- */
+
+static void init_strings(struct view_builder *b)
+{
+	uint64_t max = (uint64_t)b->file_len * STRINGS_PER_BYTE + STRINGS_FREE;
+	buffer_init(&b->strings, max < STRINGS_MAX ? (size_t)max : STRINGS_MAX);
+}
 
 static void builder_release(struct view_builder *b)
 {
@@ -385,7 +395,7 @@ static enum err read_fat(struct view_builder *b, const struct build_id *wanted, 
 		const struct view_builder fresh = {.file = b->file, .file_len = b->file_len};
 		builder_release(b);
 		*b = fresh;
-		buffer_init(&b->strings, STRINGS_MAX);
+		init_strings(b);
 	}
 	if (first.code)
 		return error_set(e, first.code, "%s", first.text);
@@ -495,7 +505,7 @@ enum err view_open(struct view *v, int fd, const struct view_wanted *wanted, str
 		return error_set(e, errno == ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s", strerror(errno));
 	b.file = file;
 	b.file_len = len;
-	buffer_init(&b.strings, STRINGS_MAX);
+	init_strings(&b);
 	enum err err = read_format(&b, format, fd, wanted, e);
 	if (format == FORMAT_PDB)
 		b.file_len = 0; /* its streams lie in pieces: nothing of it is a section */

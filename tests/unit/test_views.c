@@ -444,6 +444,59 @@ static void test_a_program_with_too_many_sections(void **state)
 	close(fd);
 }
 
+/* Many exports with one name. */
+static void test_a_name_of_many_exports(void **state)
+{
+	enum {
+		COUNT = 20000,
+		NAME = 4000,
+		CODE = 0x200,
+		TABLE = CODE + 16,
+		NAMES = TABLE + 40,
+		TEXT = NAMES + 4 * COUNT
+	};
+	enum { ORDINALS = TEXT + NAME + 1, END = ORDINALS + 2 * COUNT };
+	static struct extract_stats stats;
+	static uint8_t file[END];
+	char path[32];
+	struct error e = {0};
+	const struct extract_options options = {.debug_dir = "/dev/null", .threads = 1};
+	struct seen seen = {0};
+	const struct symbfile_sink sink = {.range = take_range, .arg = &seen};
+	(void)state;
+	memcpy(file, "MZ", 2);
+	put_u32(file + 0x3c, 0x40);
+	memcpy(file + 0x40, "PE\0", 4);
+	put_u16(file + 0x44, 0x8664);
+	put_u16(file + 0x46, 1);
+	put_u16(file + 0x54, 240);
+	put_u16(file + 0x58, 0x20b);
+	put_u32(file + 0x58 + 108, 16);
+	put_u32(file + 0x58 + 112, TABLE);
+	put_u32(file + 0x58 + 116, 40);
+	uint8_t *section = file + 0x58 + 240;
+	memcpy(section, ".text", 5);
+	put_u32(section + 12, CODE);
+	put_u32(section + 16, END - CODE);
+	put_u32(section + 20, CODE);
+	put_u32(section + 36, 0x20000000);
+	put_u32(file + TABLE + 20, 1);
+	put_u32(file + TABLE + 24, COUNT);
+	put_u32(file + TABLE + 28, CODE);
+	put_u32(file + TABLE + 32, NAMES);
+	put_u32(file + TABLE + 36, ORDINALS);
+	put_u32(file + CODE, CODE);
+	for (size_t i = 0; i < COUNT; i++)
+		put_u32(file + NAMES + 4 * i, TEXT);
+	memset(file + TEXT, 'x', NAME);
+	int fd = memfd_create("pe", MFD_CLOEXEC);
+	assert_true(fd >= 0 && write(fd, file, sizeof file) == sizeof file);
+	snprintf(path, sizeof path, "/dev/fd/%d", fd);
+	assert_int_equal(extract_here(path, &options, &sink, &stats, &e), ERR_CORRUPT);
+	assert_non_null(strstr(e.text, "the names of symbols are larger than the file"));
+	close(fd);
+}
+
 /* One large use does not make each later one slow. */
 static void test_a_map_that_was_large_once(void **state)
 {
@@ -474,6 +527,7 @@ int main(void)
 	        cmocka_unit_test(test_types_that_are_far_behind_their_place),
 	        cmocka_unit_test(test_two_lists_of_inlined_functions),
 	        cmocka_unit_test(test_a_program_with_too_many_sections),
+	        cmocka_unit_test(test_a_name_of_many_exports),
 	        cmocka_unit_test(test_a_map_that_was_large_once),
 	};
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
