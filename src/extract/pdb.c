@@ -418,6 +418,7 @@ struct public_symbol {
 	struct str name;
 	struct error *e;
 	enum err err;
+	size_t left; /* ends that may still be added */
 };
 
 static bool take_public(void *arg, uint64_t start, uint64_t end, uint32_t skip)
@@ -457,15 +458,19 @@ static bool take_end(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 {
 	struct public_symbol *s = arg;
 	(void)skip;
+	if (s->left == 0)
+		return false;
+	s->left--;
 	if (is_around(s->around, start) && view_code_at(s->b, start))
 		s->err = view_add_start(s->b, end, s->e);
 	return !s->err;
 }
 
-/* Symbols end at the latest where the code of their module does. */
+/* Symbols end at the latest where the code of their module does. Contributions of a sound file do not overlap: each
+ * move is in one of them. */
 static enum err add_ends(struct view_builder *b, const struct pdb *p, const struct around *around, struct error *e)
 {
-	struct public_symbol s = {.b = b, .around = around, .e = e};
+	struct public_symbol s = {.b = b, .around = around, .e = e, .left = p->contribution_count + p->move_count};
 	for (size_t i = 0; i < p->contribution_count && !s.err; i++) {
 		const struct pdb_contribution *c = &p->contributions[i];
 		pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, take_end, &s);

@@ -43,7 +43,7 @@ enum {
 
 struct pdb_parts {
 	struct buffer streams[STREAMS];
-	struct buffer modules;
+	struct buffer modules, contributions;
 	bool moved;
 };
 
@@ -83,6 +83,7 @@ static void parts_init(struct pdb_parts *p)
 	for (size_t i = 0; i < STREAMS; i++)
 		buffer_init(&p->streams[i], SIZE_MAX);
 	buffer_init(&p->modules, SIZE_MAX);
+	buffer_init(&p->contributions, SIZE_MAX);
 	add_zeros(&p->streams[INFO], 36);
 	add_section(&p->streams[SECTIONS]);
 	add_u32(&p->streams[MODULE], 4);
@@ -107,12 +108,14 @@ static void make_dbi(struct pdb_parts *p)
 	add_u16(b, 0xffff);
 	add_u16(b, 0);
 	add_u32(b, (uint32_t)p->modules.len);
-	add_zeros(b, 20);
+	add_u32(b, (uint32_t)p->contributions.len);
+	add_zeros(b, 16);
 	add_u32(b, 22);
 	add_zeros(b, 6);
 	add_u16(b, 0x8664);
 	add_zeros(b, 4);
 	assert_true(buffer_append(b, p->modules.data, p->modules.len));
+	assert_true(buffer_append(b, p->contributions.data, p->contributions.len));
 	for (unsigned i = 0; i < 11; i++)
 		add_u16(b, i == 5                ? SECTIONS
 		           : i == 4 && p->moved  ? MOVES
@@ -150,6 +153,7 @@ static int make_pdb(struct pdb_parts *p)
 		buffer_release(&p->streams[i]);
 	}
 	buffer_release(&p->modules);
+	buffer_release(&p->contributions);
 	for (size_t k = 0; k < blocks_of(directory.len); k++)
 		add_u32(&list, (uint32_t)(file.len / BLOCK + k));
 	fill(&file, &directory);
@@ -344,6 +348,31 @@ static void test_lines_times_moves(void **state)
 	read_file(make_pdb(&p));
 }
 
+/* Ends of code that is said to be of many modules, after it was moved. */
+static void test_contributions_times_moves(void **state)
+{
+	enum { COUNT = 2000, COUNT_OF_MOVES = 20000 };
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	p.moved = true;
+	add_section(&p.streams[SOURCE_SECTIONS]);
+	for (uint32_t i = 0; i < COUNT_OF_MOVES; i++) {
+		add_u32(&p.streams[MOVES], CODE_START + i * 16);
+		add_u32(&p.streams[MOVES], CODE_START + i * 16);
+	}
+	add_u32(&p.contributions, 0xf12eba2d);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		add_u32(&p.contributions, 1);
+		add_u32(&p.contributions, 0);
+		add_u32(&p.contributions, CODE_SIZE);
+		add_zeros(&p.contributions, 16);
+	}
+	add_procedure(&p, 0, 0, 16, 0);
+	add_module(&p, 0);
+	assert_int_equal(read_file(make_pdb(&p)).ranges, 1);
+}
+
 /* A place tells that many types are before it, where none are. */
 static void test_types_that_are_far_behind_their_place(void **state)
 {
@@ -524,6 +553,7 @@ int main(void)
 	        cmocka_unit_test(test_parts_of_procedures_that_are_not_there),
 	        cmocka_unit_test(test_calls_times_lines),
 	        cmocka_unit_test(test_lines_times_moves),
+	        cmocka_unit_test(test_contributions_times_moves),
 	        cmocka_unit_test(test_types_that_are_far_behind_their_place),
 	        cmocka_unit_test(test_two_lists_of_inlined_functions),
 	        cmocka_unit_test(test_a_program_with_too_many_sections),
