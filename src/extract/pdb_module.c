@@ -30,6 +30,7 @@ enum {
 	PIECES_MIN = 4096,
 	VARIANTS_LOOKED_AT = 8,
 	NO_LENGTH = -1,
+	SHARED_MAX = 4, /* how often procedures of a sound file share code, at most, on average: folded ones do */
 };
 
 /* A record of the module's symbols. */
@@ -512,6 +513,17 @@ static bool take_piece(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 	return array_append(&r->owned, &r->owned_cap, &r->owned_count, &piece, sizeof piece);
 }
 
+/* Procedures that all have all of the code would cost a time and memory that grow with their number and the code. */
+static bool take_code(struct pdb_reader *r)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < r->owned_count; i++)
+		bytes += r->owned[i].end - r->owned[i].start;
+	bool ok = bytes <= r->code_left;
+	r->code_left -= ok ? bytes : 0;
+	return ok;
+}
+
 static bool is_asked(const struct pdb_reader *r)
 {
 	for (size_t i = 0; i < r->owned_count; i++)
@@ -569,7 +581,7 @@ static enum err add_procedure(
 	r->owned_count = r->site_count = 0;
 	if (!pdb_place(r->p, p->section, p->offset, p->len, take_piece, r))
 		return no_memory(e);
-	if (r->owned_count == 0 || !is_asked(r))
+	if (r->owned_count == 0 || !is_asked(r) || !take_code(r))
 		return ERR_OK;
 	if (r->owned_count > 1)
 		qsort(r->owned, r->owned_count, sizeof *r->owned, by_address);
@@ -737,6 +749,8 @@ struct result *pdb_reader_read(struct pdb_reader *r, uint32_t module)
 void pdb_reader_open(struct pdb_reader *r, struct pdb *p, const struct code_map *code, bool pads)
 {
 	*r = (struct pdb_reader){.p = p, .code = code, .pads = pads};
+	for (size_t i = 0; i < code->count; i++)
+		r->code_left += SHARED_MAX * (code->sections[i].end - code->sections[i].start);
 	pdb_namer_init(&r->namer, p, &r->strings);
 }
 

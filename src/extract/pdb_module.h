@@ -45,6 +45,7 @@ struct pdb_reader {
 	struct segments segments;
 	struct line_table lines;
 	struct records records;
+	uint64_t code_left; /* bytes of code that procedures may still be said to have */
 	/* of the module */
 	struct msf_bytes stream;
 	struct str symbols, c13, checksums;

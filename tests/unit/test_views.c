@@ -203,6 +203,23 @@ static void add_site(struct pdb_parts *p, uint32_t end, uint32_t inlinee, const 
 	assert_true(buffer_append(b, annotations, len));
 }
 
+/* The stream "/names", with the name "f" at 0. */
+static void add_names(struct pdb_parts *p)
+{
+	buffer_reset(&p->streams[INFO]);
+	add_zeros(&p->streams[INFO], 28);
+	add_u32(&p->streams[INFO], 7);
+	assert_true(buffer_append(&p->streams[INFO], "/names", 7));
+	add_u32(&p->streams[INFO], 1);
+	add_zeros(&p->streams[INFO], 12);
+	add_u32(&p->streams[INFO], 0);
+	add_u32(&p->streams[INFO], PLACES);
+	add_u32(&p->streams[PLACES], 0xeffeeffe);
+	add_u32(&p->streams[PLACES], 1);
+	add_u32(&p->streams[PLACES], 2);
+	assert_true(buffer_append(&p->streams[PLACES], "f", 2));
+}
+
 /* ---- reading it ---- */
 
 struct seen {
@@ -317,6 +334,37 @@ static void test_calls_times_lines(void **state)
 	assert_in_range(read_file(make_pdb(&p)).ranges, 1, 1 << 20);
 }
 
+/* Of procedures that all have all of the code. */
+static void test_procedures_times_lines(void **state)
+{
+	enum { COUNT = 2000, LINES = 30000 };
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	for (unsigned i = 0; i < COUNT; i++)
+		add_procedure(&p, 0, 0, CODE_SIZE, 0);
+	struct buffer *b = &p.streams[MODULE];
+	size_t symbols = b->len;
+	add_u32(b, 0xf4); /* a file, whose name is at 0 */
+	add_u32(b, 8);
+	add_zeros(b, 8);
+	add_u32(b, 0xf2);
+	add_u32(b, 24 + 8 * LINES);
+	add_u32(b, 0);
+	add_u32(b, 1); /* the section */
+	add_u32(b, CODE_SIZE);
+	add_u32(b, 0);
+	add_u32(b, LINES);
+	add_u32(b, 12 + 8 * LINES);
+	for (uint32_t i = 0; i < LINES; i++) {
+		add_u32(b, 16 * i);
+		add_u32(b, 1 + i);
+	}
+	add_module(&p, b->len - symbols);
+	add_names(&p);
+	assert_int_equal(read_file(make_pdb(&p)).ranges, 1);
+}
+
 /* Lines of code that is in pieces after it was moved. */
 static void test_lines_times_moves(void **state)
 {
@@ -429,19 +477,7 @@ static void test_two_lists_of_inlined_functions(void **state)
 		add_u32(&p.streams[MODULE], 100 * i);
 	}
 	add_module(&p, p.streams[MODULE].len - symbols);
-	/* the stream "/names", with the name "f" at 0 */
-	buffer_reset(&p.streams[INFO]);
-	add_zeros(&p.streams[INFO], 28);
-	add_u32(&p.streams[INFO], 7);
-	assert_true(buffer_append(&p.streams[INFO], "/names", 7));
-	add_u32(&p.streams[INFO], 1);
-	add_zeros(&p.streams[INFO], 12);
-	add_u32(&p.streams[INFO], 0);
-	add_u32(&p.streams[INFO], PLACES);
-	add_u32(&p.streams[PLACES], 0xeffeeffe);
-	add_u32(&p.streams[PLACES], 1);
-	add_u32(&p.streams[PLACES], 2);
-	assert_true(buffer_append(&p.streams[PLACES], "f", 2));
+	add_names(&p);
 	assert_int_equal(read_file(make_pdb(&p)).line, 100);
 }
 
@@ -552,6 +588,7 @@ int main(void)
 	        cmocka_unit_test(test_modules_with_one_stream),
 	        cmocka_unit_test(test_parts_of_procedures_that_are_not_there),
 	        cmocka_unit_test(test_calls_times_lines),
+	        cmocka_unit_test(test_procedures_times_lines),
 	        cmocka_unit_test(test_lines_times_moves),
 	        cmocka_unit_test(test_contributions_times_moves),
 	        cmocka_unit_test(test_types_that_are_far_behind_their_place),
