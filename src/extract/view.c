@@ -67,7 +67,7 @@ const char *file_format_refused(const uint8_t *head, size_t len)
 		return "a PDB of version 2.00, of before Visual C++ 7: link again with a newer linker";
 	if (begins(head, len, "\xfe\xed\xfa\xce", 4) || begins(head, len, "\xfe\xed\xfa\xcf", 4))
 		return "a Mach-O file of a big-endian machine";
-	if (begins(head, len, "\xca\xfe\xba\xbe", 4))
+	if (begins(head, len, "\xca\xfe\xba\xbe", 4) && file_format_of(head, len) != FORMAT_FAT)
 		return "a Java class";
 	return NULL;
 }

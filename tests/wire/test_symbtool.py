@@ -1030,6 +1030,13 @@ def test_what_a_file_is_instead(tmp_path, kind):
     assert filtered.stdout == (data.decode() if kept else "") and kept is (word not in filtered.stderr)
 
 
+def test_a_universal_program_is_no_java_class():
+    """Both begin alike."""
+    path = os.path.join(ROOT, "tests", "fuzz", "corpus", "view", "fat")
+    assert run("symbolicate", path, stdin="0x1000\n").stdout == run("symbolicate", path, "0x1000").stdout
+    run("symbolicate", "-e", path, "--filter", stdin="text\n")
+
+
 def test_a_cut_program_of_windows_or_macos_is_told(tmp_path):
     """Its kind is known, and what is wrong with it."""
     starts = {"pe": b"MZ\x90\0", "pdb": b"Microsoft C/C++ MSF 7.00\r\n\x1aDS\0\0\0", "macho": bytes.fromhex("cffaedfe07000001")}
