@@ -46,7 +46,8 @@ bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_u
 bool layout_name(char out[LAYOUT_NAME_MAX], struct str name)
 {
 	bool ok = name.len < LAYOUT_NAME_MAX && str_is_word(name, "._+-") && name.data[0] != '.';
-	memcpy(out, name.data, ok ? name.len : 0);
+	if (ok)
+		memcpy(out, name.data, name.len);
 	out[ok ? name.len : 0] = 0;
 	return ok;
 }

@@ -374,7 +374,7 @@ enum err names_complete(struct names *n, uint64_t address, struct str *name, str
 		err = n->symbols->at(n->symbols->arg, address, i, &symbol, e);
 		if (err || !symbol)
 			break;
-		linkage = str_from(symbol);
+		linkage = (struct str){symbol, strnlen(symbol, NAME_LENGTH_MAX)};
 		if (demangle_wanted(linkage) && !demangled(n, linkage, &found))
 			return no_memory(e);
 		if (is_complete_name(*name, linkage, found)) {
