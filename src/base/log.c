@@ -52,8 +52,8 @@ static struct {
 	pthread_mutex_t lock; /* guards what follows, except for is_set; nobody waits for it */
 	atomic_bool is_set;   /* the last write failed */
 	int error;
-	unsigned long lost; /* lines, of which the log does not tell yet */
-	size_t rest_len;
+	unsigned long lost;                            /* lines, of which the log does not tell yet */
+	size_t rest_at, rest_len;                      /* what of the rest is not written */
 	char rest[sizeof((struct log_line *)0)->text]; /* of the line that was written last */
 } trouble = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -87,6 +87,7 @@ static void keep_rest(const char *text, size_t len, size_t done)
 	size_t rest = end ? (size_t)(end + 1 - text) - done : 0;
 	if (rest && !trouble.rest_len && rest <= sizeof trouble.rest) {
 		memcpy(trouble.rest, text + done, rest);
+		trouble.rest_at = 0;
 		trouble.rest_len = rest;
 		done += rest;
 	}
@@ -100,9 +101,9 @@ static size_t lost_line(char *out, int fd, enum log_level level, const char *for
 static bool write_rest(int fd)
 {
 	struct log_line l;
-	size_t done = write_some(fd, trouble.rest, trouble.rest_len);
+	size_t done = write_some(fd, trouble.rest + trouble.rest_at, trouble.rest_len);
+	trouble.rest_at += done;
 	trouble.rest_len -= done;
-	memmove(trouble.rest, trouble.rest + done, trouble.rest_len);
 	if (trouble.rest_len)
 		return false;
 	if (!trouble.lost)
@@ -150,7 +151,7 @@ static void write_out(int fd, const char *text, size_t len)
 static void forget_trouble(void)
 {
 	pthread_mutex_lock(&trouble.lock);
-	count_lost(trouble.rest, trouble.rest_len, &trouble.lost);
+	count_lost(trouble.rest + trouble.rest_at, trouble.rest_len, &trouble.lost);
 	trouble.rest_len = 0;
 	pthread_mutex_unlock(&trouble.lock);
 }
