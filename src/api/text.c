@@ -466,7 +466,8 @@ static void append_span(struct writer *w, struct text *t, struct buffer *out, co
 {
 	const struct buffer *body = &t->inquiry->body;
 	struct str whole = {(const char *)body->data, body->len};
-	if (span->escaped && !t->unescaped && !(t->unescaped = malloc(sizeof *t->unescaped)))
+	bool escaped = span->len && (span->escaped || memchr(whole.data + span->at, ESCAPE, span->len));
+	if (escaped && !t->unescaped && !(t->unescaped = malloc(sizeof *t->unescaped)))
 		w->failed = true;
 	else if (span->len)
 		buffer_append_str(out, text_span_read(t->unescaped, whole, span));

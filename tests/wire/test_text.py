@@ -394,3 +394,11 @@ def test_a_text_without_a_frame_says_what_is_missing(one):
     line, text, missing = guess('"\xff\0' + "x" * 300 + "\n#0 \xff\x01 0x00005555555551 " + "\xc3\xa9" * 300)
     assert line == 2 and len(text.encode()) <= 3 * 200
     assert "guess" not in post(one, TEXT, JSON).json()
+
+
+def test_colours_in_a_title(one):
+    """Nothing else in the text has escapes."""
+    text = "\x1b[31mboom\x1b[0m: in \x1b[1mmain\x1b[0m\n#0 0x1 \x1b[1mf\x1b[0m(int) (app+0x1014)\n#1 0x55d902ef6f36 in g\x1b[1m()\x1b[0m /src/g.c:7\n"
+    reply = post(one, text, JSON).json()
+    assert [stack["title"] for stack in reply["stacks"]] == ["boom: in main"]
+    assert reply["frames"][1]["function"] == "g()"
