@@ -485,6 +485,10 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 	if (peek(&hex) == '/' || peek(&hex) == '\\')
 		return NULL;
 	const char *end = spaced ? plus - 1 : plus, *close = peek(&hex) == ')' || peek(&hex) == ']' ? hex.at : NULL;
+	size_t before = end - from < TEXT_NAME_MAX ? (size_t)(end - from) : TEXT_NAME_MAX;
+	if (before > r->search_left)
+		return NULL;
+	r->search_left -= before;
 	if (end > from && end[-1] == '"')
 		end--;
 	const char *name = anything_module(r, line, from, end, close);

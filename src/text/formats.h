@@ -94,6 +94,7 @@ struct text_reader {
 	unsigned frames;                  /* found in it */
 	unsigned named_frames;            /* likewise, which have names already */
 	uint64_t frames_before;           /* of the whole text, above it */
+	size_t search_left;               /* bytes before its plus signs that may yet be searched for modules */
 	bool skips;                       /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
 	const char *begins;               /* where the frame begins that stands somewhere in the line; NULL: unknown */
 	struct text_common common;

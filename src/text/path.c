@@ -21,9 +21,12 @@ static bool has_slash(const char *at, const char *end)
 bool text_is_rooted(const char *at, const char *end)
 {
 	struct rest r = {at, end};
-	if (take_literal(&r, "./") || take_literal(&r, "../") || take_literal(&r, "\\\\") || peek(&r) == '/')
-		return true;
-	return end - at > 2 && is_letter((unsigned char)*at) && at[1] == ':' && is_slash(at[2]);
+	int first = peek(&r);
+	if (is_letter(first))
+		return end - at > 2 && at[1] == ':' && is_slash(at[2]);
+	if (first != '.' && first != '\\')
+		return first == '/';
+	return take_literal(&r, "./") || take_literal(&r, "../") || take_literal(&r, "\\\\");
 }
 
 static const char *lowest(const char *from, const char *end)

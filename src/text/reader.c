@@ -12,6 +12,7 @@
 #include "text/unescape.h"
 
 enum { DEBUG_ID_PART = 8 }; /* hex digits with which each debug id and build id begins */
+enum { SEARCH_TIMES = 64 }; /* how often each byte of a line may be searched for a module, in all ways to cut it */
 enum { SIGN_FIRST = 64 };   /* the line begins as a heading of a report or a line of a map or table may */
 
 struct text_reader *text_reader_new(
@@ -779,6 +780,7 @@ static bool read_formats(struct text_reader *r, const char *begin, struct rest *
 {
 	unsigned perf_depth = r->perf_depth;
 	struct cut c = {*line, signs, r->hotspot_depth};
+	r->search_left = SEARCH_TIMES * (size_t)(line->end - begin) + TEXT_NAME_MAX;
 	r->frames = r->named_frames = 0;
 	r->frames_before = r->all_frames;
 	bool found = read_cut(r, &c, begin);

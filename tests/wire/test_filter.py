@@ -6,6 +6,7 @@ import glob
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -809,6 +810,15 @@ def test_a_library_without_a_path_is_that_of_its_process(tmp_path):
         )
     out = run_filter("", str(tmp_path / "hs_err1"), str(tmp_path / "hs_err2")).stdout.decode()
     assert re.findall(r"\((version\d) at ", out) == ["version1", "version2"]
+
+
+@pytest.mark.parametrize("line", ["A " * 24 + "0x " + "+0x1)" * 180, "A " * 24 + "0x " + "./a" * 100 + " +0x1)" * 90])
+def test_a_hostile_line_costs_little_time(line):
+    """Two dozen ways to cut it, each of which looks like a line of Java's hs_err with many plus signs."""
+    text = f"{line}\n" * 500
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    assert filtered(text) == text
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 3  # 0.2 seconds, and more with sanitizers
 
 
 def pump(pieces):
