@@ -133,6 +133,7 @@ struct text_reader {
 	char dart_id[64];    /* the build id above Dart's stacks */
 	size_t dart_id_len;
 	struct str following;   /* the next line; whole for a line with a nameless frame of macOS's call graphs */
+	uint64_t following_at;  /* where it begins in the whole text */
 	uint64_t pid;           /* in the last ==PID==; 0: none yet */
 	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
 	struct {

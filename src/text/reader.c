@@ -659,16 +659,17 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 	struct rest before = {c->before, c->before + c->before_len};
 	struct str like = text_common_match(before, prefix), kept = r->following;
 	const char *start = r->start;
-	uint64_t at = r->at;
+	uint64_t at = r->at, kept_at = r->following_at;
 	before.at += like.len;
 	if (like.len && c->before_is_read && is_hotspot(before.at, before.end))
 		r->hotspot_depth = 1;
 	if (!like.len || c->before_is_read || c->before_line + 1 != r->line || r->mapped || !may_be_anchored(before))
 		return false;
 	uint64_t signal = r->signal_line, ada = r->ada_line, windbg = r->windbg.heading;
+	r->following = following;
+	r->following_at = at + (uint64_t)(following.data - start);
 	r->start = c->before;
 	r->at = c->before_at;
-	r->following = following;
 	r->line--;
 	if (r->stacks.above_line == r->line) { /* it is no title */
 		r->stacks.above = r->stacks.before;
@@ -679,6 +680,7 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 	             signal != r->signal_line || ada != r->ada_line || windbg != r->windbg.heading;
 	r->line++;
 	r->following = kept;
+	r->following_at = kept_at;
 	r->at = at;
 	r->start = start;
 	r->frames = 0;
@@ -994,6 +996,7 @@ static bool find_following(struct text_reader *r, const char *start, const char 
 	const char *from = stop < end ? stop + 1 : end;
 	const char *lf = memchr(from, '\n', (size_t)(end - from));
 	r->following = between(from, lf ? lf : end);
+	r->following_at = r->at + (uint64_t)(from - start);
 	bool matters = find_word(start, stop, "??? ") || (r->stacks.wanted && *start == '@'); /* jemalloc's title */
 	return lf || end - start > TEXT_LINE_MAX || !matters;
 }

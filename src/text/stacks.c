@@ -29,7 +29,7 @@ struct text_span text_span_of(const struct text_reader *r, struct str part)
 }
 
 /* Without blanks around it, and not longer than titles are. */
-static struct text_span title_of(const struct text_reader *r, struct str words)
+static struct str cut_title(struct str words)
 {
 	words = trimmed(words);
 	if (words.len > TITLE_MAX) {
@@ -37,7 +37,19 @@ static struct text_span title_of(const struct text_reader *r, struct str words)
 		while (words.len && ((unsigned char)words.data[words.len] & 0xc0) == 0x80)
 			words.len--;
 	}
-	return text_span_of(r, words);
+	return words;
+}
+
+static struct text_span title_of(const struct text_reader *r, struct str words)
+{
+	return text_span_of(r, cut_title(words));
+}
+
+/* The next line is not where r->start is when the line before is read once more. */
+static struct text_span following_title(const struct text_reader *r)
+{
+	struct str words = cut_title(r->following);
+	return (struct text_span){r->following_at + (uint64_t)(words.data - r->following.data), (uint32_t)words.len, 0};
 }
 
 /* "  1: 1000 [ 1: 1000] @ 0x401136 0x401157" of a heap profile: a stack in a line. *what: what stands before it. */
@@ -122,7 +134,7 @@ static void begin(struct text_reader *r, bool list)
 		stack->title = title_of(r, words);
 	} else if (is_heap(s->line, &words)) {
 		/* jemalloc tells the size in the next line */
-		stack->title = title_of(r, words.len || r->mapped ? words : r->following);
+		stack->title = words.len || r->mapped ? title_of(r, words) : following_title(r);
 	} else if (list) {
 		stack->words = "perf report";
 	} else {

@@ -402,3 +402,11 @@ def test_colours_in_a_title(one):
     reply = post(one, text, JSON).json()
     assert [stack["title"] for stack in reply["stacks"]] == ["boom: in main"]
     assert reply["frames"][1]["function"] == "g()"
+
+
+def test_a_heap_profile_behind_a_prefix(one):
+    """Only the second line tells what the prefix is."""
+    text = "heap of x: @ 0x401136 0x401157\nheap of x: @ 0x401137 0x401158\n"
+    reply = post(one, text, JSON).json()
+    assert [stack["title"] for stack in reply["stacks"]] == ["heap of x: @ 0x401137 0x401158", ""]
+    assert len(reply["frames"]) == 4
