@@ -93,8 +93,10 @@ static void *http_source_new(const char *text, const char *what, const struct co
 	if (!err) {
 		struct transfer_settings settings = {
 		        .user = s->user, .password = s->password, .owner = s, .follow = true, .gzip = true};
-		if (!transfer_settings_for(&settings, config, s->place.name))
+		if (!transfer_settings_for(&settings, config, s->place.name)) {
+			s->credentials = s->credentials || settings.headers;
 			s->pool = transfer_pool_new(&limits, &settings);
+		}
 		if (s->pool)
 			return s;
 		err = ERR_NO_MEMORY;

@@ -957,7 +957,7 @@ class PrivateHandler(http.server.BaseHTTPRequestHandler):
         name, ident = self.path.split("/")[-3:-1]
         body = (module_line(name, ident, "Linux") + SAMPLE.encode()) if name.endswith(".so") else b""
         moved = self.server.elsewhere and self.path.startswith("/moved/")
-        self.send_response(302 if moved else 200)
+        self.send_response(302 if moved else 403 if self.headers.get("X-Token") == "expired" else 200)
         if moved:
             self.send_header("Location", self.server.elsewhere + self.path.removeprefix("/moved"))
         self.send_header("Content-Length", str(len(body)))
@@ -983,6 +983,13 @@ def test_a_source_with_an_authority_of_its_own(private):
     with Stack(bucket=False, config={**QUICK, **settings}) as s:
         assert s.client.frames(module, [0x1000])[0]["function"] == "main"
     assert private.asked == [(f"/own.so/{module[1]}/own.so.sym", "a b")]
+
+
+def test_a_header_that_is_refused_is_no_missing_file(private):
+    """As with a user and password."""
+    settings = {"source": private.url, "source_ca_file": f"{private.url} {private.authority}", "source_header": f"{private.url}/ X-Token: expired"}
+    with Stack(bucket=False, config={**QUICK, **settings}) as s:
+        is_unavailable(s.client.post("/symbolicate/v5", job([["own.so", debug_id("own.so")]], [[0, 0x1000]])))
 
 
 def test_a_header_goes_to_no_other_server(private, tmp_path):
