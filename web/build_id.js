@@ -31,7 +31,7 @@ export async function buildIdOf(file) {
 }
 
 function idInNotes(notes, little) {
-	const padded = size => (size + 3) & ~3;
+	const padded = size => Math.ceil(size / 4) * 4; // not by bits: they would make a large one negative
 	for (let at = 0; at + 12 <= notes.byteLength;) {
 		const name = notes.getUint32(at, little), size = notes.getUint32(at + 4, little), type = notes.getUint32(at + 8, little);
 		const from = at + 12 + padded(name);

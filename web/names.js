@@ -11,41 +11,49 @@ const PLAIN = [
 const OPERATOR = /\boperator(?:\(\)|\[\]|<=>|<<=|>>=|->\*|->|<<|>>|<=|>=|[-+*/%^&|~!=<>,]=?|"" ?\w+| (?:new|delete)(?:\[\])?)/y;
 const CLOSING = { "<": ">", "(": ")", "{": "}" };
 
-// Where the bracket ends that begins at `from`; -1: nowhere.
-function closing(text, from) {
-	const open = [];
-	for (let i = from; i < text.length; i++) {
+const DEPTH_MAX = 50;
+
+// From where a bracket begins to where it ends, of those that end.
+function closings(text) {
+	const ends = new Map(), open = [];
+	for (let i = 0; i < text.length; i++) {
 		const c = text[i];
 		if (c === "-" && text[i + 1] === ">")
 			i++;
 		else if (CLOSING[c])
-			open.push(CLOSING[c]);
-		else if (c === open.at(-1) && open.pop() && !open.length)
-			return i;
+			open.push(i);
+		else if (open.length && c === CLOSING[text[open.at(-1)]])
+			ends.set(open.pop(), i);
 	}
-	return -1;
+	return ends;
+}
+
+function withoutParameters(text) {
+	const from = text.indexOf("("), to = text.lastIndexOf(")");
+	return from >= 0 && to > from ? text.slice(0, from) + text.slice(to + 1) : text;
 }
 
 // What stands between brackets: arguments and template arguments are left out; a type of Rust or a lambda is the name itself.
-function inside(open, text, before) {
+function inside(open, text, before, depth) {
 	if (open === "{")
-		return text.replace(/\(.*\)/, "");
-	if (open === "<" && (!before || text.includes(" as ")))
-		return folded(text);
+		return withoutParameters(text);
+	if (open === "<" && (!before || text.includes(" as ")) && depth < DEPTH_MAX)
+		return folded(text, depth + 1);
 	return text.trim() ? "…" : "";
 }
 
-function folded(name) {
+function folded(name, depth) {
+	const ends = closings(name);
 	let out = "";
 	for (let i = 0; i < name.length;) {
 		OPERATOR.lastIndex = i;
 		const operator = OPERATOR.exec(name);
-		const end = !operator && CLOSING[name[i]] ? closing(name, i) : -1;
+		const end = operator ? undefined : ends.get(i);
 		if (operator) {
 			out += operator[0];
 			i += operator[0].length;
 		} else if (end > 0) {
-			out += name[i] + inside(name[i], name.slice(i + 1, end), out) + name[end];
+			out += name[i] + inside(name[i], name.slice(i + 1, end), out, depth) + name[end];
 			i = end + 1;
 		} else {
 			out += name[i++];
@@ -56,7 +64,7 @@ function folded(name) {
 
 export function shortName(name) {
 	const plain = PLAIN.reduce((text, [pattern, by]) => text.replace(pattern, by), name);
-	return folded(plain);
+	return folded(plain, 0);
 }
 
 const LIBRARY = /^(?:<?(?:std|core|alloc|__gnu_cxx|hashbrown|__cxxabiv1)(?:::|\[)|<.* as (?:core|std|alloc)(?:::|\[))/;

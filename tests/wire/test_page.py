@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import struct
 import subprocess
 import time
 
@@ -1053,6 +1054,20 @@ def test_a_dropped_program_gives_its_build_id(page, stack, tmp_path):
     drop(page, "body", program.read_bytes(), "app")
     page.result("main")
     assert f"app = {ident}" in page.part("modules").get_attribute("value")
+
+
+def test_a_note_of_a_negative_size_holds_nothing_up(page):
+    """A program whose notes would lead back to where they begin."""
+    header = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    notes = struct.pack("<III", 0, 0xFFFFFFF4, 1)
+    drop(page, "body", header + struct.pack("<IIQQQQQQ", 4, 4, 120, 0, 0, 12, 12, 4) + notes, "app")
+    page.error("has no build id")
+
+
+@pytest.mark.parametrize("name", ["(" * 8000, "f{" + "(" * 7900 + "}", "<" * 3900 + "x as y" + ">" * 3900])
+def test_a_name_of_brackets_is_shown_at_once(page, name):
+    page.send(REPORT + "".join(f"#{i} 0x12345 in {name} /src/a.c:{i + 1}\n" for i in range(10)))
+    page.result("a.c:1", "a.c:10")
 
 
 def test_the_page_tells_its_version_when_it_is_asked(page, stack):
