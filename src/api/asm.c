@@ -98,38 +98,45 @@ static bool read_build_id(struct str code_id, struct asm_request *r)
 	return true;
 }
 
-/* Whether a cache has the map of the module's symbols. */
-static bool find_module(struct exchange *x, const struct asm_request *r, struct str build_id, struct module_want *w)
+/* The map of the module's symbols. ERR_MISSING: no cache has it. */
+static enum err find_module(
+        struct exchange *x, const struct asm_request *r, struct str build_id, struct module_want *w, struct error *e)
 {
 	struct modules *m = services_modules();
-	if (!r->debug_name.len || !r->debug_id.len || !modules_want(m, w, r->debug_name, r->debug_id, build_id))
-		return false;
+	if (!r->debug_name.len || !r->debug_id.len)
+		return ERR_MISSING;
+	if (!modules_want(m, w, r->debug_name, r->debug_id, build_id))
+		return no_memory(e);
 	modules_resolve(m, w, 1, x->started + x->config->request_timeout);
-	return w->state == WANT_FOUND;
+	return w->state == WANT_FOUND ? ERR_OK : ERR_MISSING;
 }
 
-/* What the module's symbols say its code id is, if a cache has them. */
-static bool read_symbols(struct exchange *x, struct asm_request *r)
+/* What the module's symbols say its code id is. ERR_MISSING: no cache has them, or they do not tell. */
+static enum err read_symbols(struct exchange *x, struct asm_request *r, struct error *e)
 {
 	struct build_id_question part;
 	struct module_want want = {.module = NULL};
-	bool told = false;
-	if (find_module(x, r, str_from(""), &want)) {
+	enum err err = find_module(x, r, str_from(""), &want, e);
+	if (!err) {
 		const struct offmap *map = want.module->map;
 		struct str id = str_from(map->code_id), file = {map->code_file, map->code_file_len};
-		told = read_pe(id, file.len > 0 ? file : r->name, r) ||
-		       (build_id_question_parse(&part, r->debug_id) && read_build_id(id, r) &&
-		               build_id_answers(&r->question.whole, &part));
+		bool told = read_pe(id, file.len > 0 ? file : r->name, r) ||
+		            (build_id_question_parse(&part, r->debug_id) && read_build_id(id, r) &&
+		                    build_id_answers(&r->question.whole, &part));
+		err = told ? ERR_OK : ERR_MISSING;
 	}
 	module_want_release(&want);
-	return told;
+	return err;
 }
 
 /* Which file has the code. */
 static enum err read_question(struct exchange *x, struct asm_request *r, struct error *e)
 {
-	if (read_pe(r->code_id, r->name, r) || read_build_id(r->code_id, r) || read_symbols(x, r))
+	if (read_pe(r->code_id, r->name, r) || read_build_id(r->code_id, r))
 		return ERR_OK;
+	enum err err = read_symbols(x, r, e);
+	if (err != ERR_MISSING)
+		return err;
 	if (r->debug_id.len > 0 && build_id_question_parse(&r->question, r->debug_id) && !r->question.windows)
 		return ERR_OK;
 	return error_set(e, ERR_BAD_REQUEST,
@@ -267,9 +274,10 @@ static void append_instructions(
 	size_t from = 0;
 	symbols_init(&symbols, x->scratch, x->config->max_reply, PAGES_MAX, x->started + x->config->request_timeout);
 	enum symbolicate_result result = SYMBOLICATE_LOAD;
-	if (r->target_count > 0 && find_module(x, q, build_id, &want))
+	enum err err = r->target_count > 0 ? find_module(x, q, build_id, &want, NULL) : ERR_MISSING;
+	if (!err)
 		result = look_up(x, r, &want, &symbols, symbol_of);
-	b->failed = b->failed || result == SYMBOLICATE_NO_MEMORY;
+	b->failed = b->failed || err == ERR_NO_MEMORY || result == SYMBOLICATE_NO_MEMORY;
 	for (size_t i = 0; i < r->target_count && result == SYMBOLICATE_OK; i++) {
 		if (!symbol_of[i] || !symbol_of[i]->answer.found)
 			continue;

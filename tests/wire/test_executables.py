@@ -43,9 +43,9 @@ def named(stack, build_id, addresses, name="prog"):
 class Tree:
     """One program, whole and as what a distribution has of it."""
 
-    def __init__(self, base):
+    def __init__(self, base, *flags):
         self.base = base
-        self.program = compile_program(str(base), "program", 5, "-no-pie")
+        self.program = compile_program(str(base), "program", 5, "-no-pie", *flags)
         self.id = build_id_of(self.program)
         self.addresses = code_addresses(self.program)
         self.debug, self.stripped = f"{base}/program.debug", f"{base}/program.stripped"

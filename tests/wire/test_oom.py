@@ -264,36 +264,52 @@ def test_each_allocation_fails(stack, failing, request_):
     recovers(stack, failing, known + add_modules(stack, 1001, 20))
 
 
+def ask_assembly(s, failing, make_request, right):
+    """While each allocation fails: how often there was no memory for the reply, and of how many requests. No reply lacks anything."""
+    s.node.settled()  # what follows a load has allocations too, and one that fails there instead is none of the request
+    replies, over = [], False
+    while not over:
+        request = make_request(len(replies))
+        failing.nth(len(replies) + 1)
+        reply = s.client.post("/asm/v1", request)
+        over = failing.waits > 0
+        failing.off()
+        s.check()
+        replies.append(reply.json() if reply.status == 200 else reply.error(reply.status))
+        told = replies[-1].get("error") or ""
+        assert replies[-1] == right or re.match("out of memory|a source cannot be read|the symbolication server does not answer", told), reply
+        assert len(replies) < 600
+    assert replies[-1] == right and s.client.post("/asm/v1", make_request(len(replies))).json() == right
+    return sum(reply.get("status") == 503 and reply["error"] == "out of memory" for reply in replies), len(replies)
+
+
+def spell(ident, number):
+    """In the number's way. It names the same module, but no digest of it is known yet: making one takes allocations."""
+    return "".join(c.lower() if number >> i % 16 & 1 else c for i, c in enumerate(ident))
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists(HELPER), reason="symbolicated-extract was not built")
 def test_each_allocation_of_assembly_fails(alone, failing, tmp_path):
-    """Of a stripped program: the names are those of its debug file, which a cache has. Without memory they may be missing."""
-    tree = Tree(tmp_path)
+    """Of a stripped program: the names are those of its debug file, which a cache has. Lack of memory does not hide them."""
+    tree = Tree(tmp_path, "-Wl,--build-id=0x" + "abcdefabcd" * 4)  # letters can be spelled in two ways
     start, size = function_of(tree.program, "main")
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
     tree.put(tmp_path, f"{tree.id[:2]}/{tree.id[2:]}/executable", tree.bytes(tree.stripped))
     offset, ident = start - tree.image_base, guid(tree.id) + "0"
-    request = {"debugName": "prog", "debugId": ident, "codeId": tree.id, "startAddress": hex(offset), "size": hex(size)}
+    unnamed = {"codeId": tree.id, "startAddress": hex(offset), "size": hex(size)}
+    named = {**unnamed, "debugName": "prog", "debugId": ident}
     config = {**CONFIG, "source": [f"elf+file://{tmp_path}"], "revalidate_after": "1h"}  # to ask memcached takes allocations too
     with Stack(bucket=False, config=config) as s:
         assert s.client.frames(["prog", ident], [offset])[0]["function"] == "main"
-        right = s.client.post("/asm/v1", request).json()
-        bare = {**right, "instructions": [[at, text.split(" <")[0]] for at, text in right["instructions"]]}
-        assert bare != right
-        s.node.settled()  # what follows a load has allocations too, and one that fails there instead is none of the request
-        replies, over = [], False
-        while not over:
-            failing.nth(len(replies) + 1)
-            reply = s.client.post("/asm/v1", request)
-            over = failing.waits > 0
-            failing.off()
-            s.check()
-            replies.append(reply.json() if reply.status == 200 else reply.error(reply.status))
-            told = replies[-1].get("error") or ""
-            assert replies[-1] in (right, bare) or re.match("out of memory|a source cannot be read|the symbolication server does not answer", told), reply
-            assert len(replies) < 600
-        assert bare in replies and any(reply.get("error") == "out of memory" for reply in replies) and len(replies) > 30
-        assert replies[-1] == right and s.client.post("/asm/v1", request).json() == right
+        right, bare = (s.client.post("/asm/v1", request).json() for request in (named, unnamed))
+        assert bare == {**right, "instructions": [[at, text.split(" <")[0]] for at, text in right["instructions"]]} != right
+        lacking, asked = ask_assembly(s, failing, lambda number: unnamed, bare)
+        known, more = ask_assembly(s, failing, lambda number: named, right)
+        assert asked > 30 and 0 < lacking < known  # those of the names fail, too
+        for first, code in ((1000, {"codeId": tree.id}), (2000, {"codeId": None})):  # None: the module's symbols tell
+            spelled, most = ask_assembly(s, failing, lambda number: {**named, **code, "debugId": spell(ident, first + number)}, right)
+            assert spelled > known and most > more, code
 
 
 LARGE = {
