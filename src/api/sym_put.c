@@ -2,16 +2,31 @@
 /* PUT /api/sym/NAME/ID/FILE.sym: one symbol file, checked while it arrives and kept compressed in sym_store. */
 #include <config.h>
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "api/router.h"
 #include "api/store_permit.h"
 #include "api/sym_path.h"
 #include "api/upload.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "keys/auth.h"
 #include "api/services.h"
 #include "symfiles/code_ids.h"
+
+enum { ANNOUNCED = 4096 };
+
+/* Keys of texts that this process has stored and told all hosts of, each in the place that its key chooses. */
+static _Atomic uint64_t announced[ANNOUNCED];
+
+/* 0 if out of memory. */
+static uint64_t key_of(const struct sym_target *t, const struct symfile_facts *facts)
+{
+	struct module_hash hash;
+	bool made = module_hash_make(&hash, t->to_try ? "try" : "upload", t->name, t->id);
+	return made ? module_hash_seeded(&hash, facts->hash) : 0;
+}
 
 /* The module, and the code file that the file says it belongs to. */
 static enum err forget(const struct sym_target *t, const struct symfile_facts *facts, struct error *e)
@@ -38,12 +53,18 @@ enum err sym_put_end(
 		        STR_FMT(t->name), STR_FMT(t->id), (unsigned long long)facts.text,
 		        t->same ? ", as they were" : "", key_id, x->request_id);
 	}
+	/* who stored the same text may have ended before it told anyone */
+	const uint64_t key = key_of(t, &facts);
+	_Atomic uint64_t *known = &announced[key % ANNOUNCED];
+	if (!err && t->same && key && atomic_load(known) == key)
+		return ERR_OK;
 	/* even after a failure: the file may have been stored although the reply was lost */
-	if (!(t->same && !err) && forget(t, &facts, &other) && !err) {
+	enum err untold = forget(t, &facts, &other);
+	if (!err && untold)
 		*e = other;
-		err = other.code;
-	}
-	return err;
+	else if (!err)
+		atomic_store(known, key);
+	return err ? err : untold;
 }
 
 static enum err take_piece(void *arg, const uint8_t *data, size_t len, struct error *e)

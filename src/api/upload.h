@@ -22,8 +22,8 @@ struct sym_target {
 };
 
 /* What every upload of one ends with: stores it when all has arrived, and frees the put; logs the upload, and forgets
- * the module on all hosts, unless nothing has changed. ERR_UNAVAILABLE: it may be stored all the same, or other hosts
- * may go on with the old file since memcached does not answer; to be sent again. */
+ * the module on all hosts, unless nothing has changed and this process told them before. ERR_UNAVAILABLE: it may be
+ * stored all the same, or other hosts may go on with the old file since memcached does not answer; to be sent again. */
 enum err sym_put_end(
         const struct exchange *x, struct symfile_put *put, struct sym_target *t, const char *key_id, struct error *e);
 

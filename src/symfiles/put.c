@@ -132,6 +132,7 @@ struct code_id_beside {
 	enum code_origin by;
 	struct store_client *client; /* NULL: it has not begun */
 	pthread_t thread;
+	bool said; /* it is new */
 	enum err err;
 	struct error error;
 };
@@ -140,8 +141,8 @@ static void *put_code_id(void *arg)
 {
 	struct code_id_beside *b = arg;
 	const struct symfile_put *p = b->put;
-	bool said;
-	b->err = code_id_put(b->client, symfile_check_facts(p->check), p->name, p->id, b->by, &said, NULL, &b->error);
+	const struct symfile_facts *facts = symfile_check_facts(p->check);
+	b->err = code_id_put(b->client, facts, p->name, p->id, b->by, &b->said, NULL, &b->error);
 	return NULL;
 }
 
@@ -157,9 +158,9 @@ static void begin_code_id(struct code_id_beside *b)
 static enum err end_code_id(struct code_id_beside *b, struct error *e)
 {
 	const struct symfile_put *p = b->put;
-	bool said;
+	const struct symfile_facts *facts = symfile_check_facts(p->check);
 	if (!b->client)
-		return code_id_put(p->client, symfile_check_facts(p->check), p->name, p->id, b->by, &said, NULL, e);
+		return code_id_put(p->client, facts, p->name, p->id, b->by, &b->said, NULL, e);
 	pthread_join(b->thread, NULL);
 	store_client_give(b->client);
 	if (b->err)
@@ -212,6 +213,7 @@ static enum err commit_both(struct symfile_put *p, enum code_origin by, bool *sa
 	if (err && !beside.client)
 		return err;
 	enum err err_of_code = end_code_id(&beside, err ? &ignored : e);
+	*same = *same && !beside.said;
 	return err ? err : err_of_code;
 }
 

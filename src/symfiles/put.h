@@ -16,9 +16,9 @@ enum err symfile_put_fits(struct str name, struct str id, struct error *e);
 struct symfile_put *symfile_put_begin(
         struct store_client *c, struct str name, struct str id, uint64_t max_text, struct error *e);
 enum err symfile_put_add(struct symfile_put *p, const uint8_t *data, size_t len, struct error *e);
-/* Durable and to be had, by its code id too, when it returns ERR_OK. *same: the file that is there has the same text,
- * and stays. After ERR_UNAVAILABLE either may be. by: who stores it; CODE_BY_TRY: asked for after all others. facts:
- * set even if it fails. */
+/* Durable and to be had, by its code id too, when it returns ERR_OK. *same: the file that is there has the same text
+ * and stays, and the code id is not new. After ERR_UNAVAILABLE either may be. by: who stores it; CODE_BY_TRY: asked for
+ * after all others. facts: set even if it fails. */
 enum err symfile_put_commit(
         struct symfile_put *p, enum code_origin by, struct symfile_facts *facts, bool *same, struct error *e);
 void symfile_put_abort(struct symfile_put *p); /* NULL is fine */

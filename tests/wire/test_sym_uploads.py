@@ -431,6 +431,31 @@ def test_what_is_stored_though_the_upload_failed_is_named_on_all_hosts(forgetful
                 wait_for(lambda node=node, f=function: store.frame(name, node).get("function") == f, f"host {node} to name {function}")
 
 
+@pytest.mark.parametrize("lost", ["code id", "announcement"])
+def test_what_a_kill_kept_from_other_hosts_they_learn_when_it_is_sent_again(forgetful, lost):
+    """The file is there already, but neither is its code id, or nobody was told."""
+    name, path = "cut.pdb", "/cut.dll/AB77/cut.sym"
+    forgetful.hanging = f"PUT /{BUCKET}/x/code-ids/"
+    config = {**QUICK, **forgetful.settings(), "missing_ttl": "1h", "bucket_stall_timeout": "1h"}
+    with Stack(keys=True, daemons=2, config=config) as s, ThreadPoolExecutor(1) as pool:
+        store, data, other = Store(s, None), told(name, "cut.dll", "AB77"), s.nodes[1].client()
+        for asked in (path, path_of(name)):
+            other.get(asked).error(404)
+        put = pool.submit(store.put, name, data)
+        assert forgetful.hangs.wait(20)
+        wait_for(lambda: any(name in stored for stored in list(forgetful.objects)), "the file to be stored")
+        s.nodes[0].daemon.crash()
+        if lost == "code id":
+            assert forgetful.objects.pop(next(stored for stored in forgetful.objects if "code-ids" in stored))
+        forgetful.hanging = "nothing"
+        forgetful.end.set()
+        s.nodes[0].daemon.start()
+        assert put.result().status != 200
+        assert store.put(name, data).status == 200
+        wait_for(lambda: other.get(path_of(name)).status == 200, "the other host to have the file")
+        wait_for(lambda: other.get(path).status == 302, "the other host to know the code id")
+
+
 @pytest.mark.parametrize("slow", ["code-ids", "both.pdb"])
 def test_a_file_and_its_code_id_go_to_s3_at_once(forgetful, slow):
     """Neither waits for the other, and the reply waits for both."""
