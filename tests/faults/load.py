@@ -280,7 +280,7 @@ class Load:
         )  # fmt: skip
         if outcome == "right":
             answer = {"offset": "0x1012", "function": name, "function_offset": "0x12", "function_size": "0x40", "file": "/src/a.c", "line": 20}
-            self.symbolicate("fileid", client, Known(["prog", raw.hex().upper()], [answer, {"offset": "0x2000"}], fresh=True), 5)
+            self.symbolicate("fileid", client, Known(["prog", headers["FileID"]], [answer, {"offset": "0x2000"}], fresh=True), 5)
 
     # all of it
 
