@@ -28,7 +28,7 @@ CONFIG = {
     "bucket_stall_timeout": "1s",
     "bucket_total_timeout": "5s",
     "bucket_retries": "0",
-    "cache_size": "16M",
+    "cache_size": "8M",
     "revalidate_after": f"{int(REVALIDATE)}s",
     "missing_ttl": "1s",
     "corrupt_ttl": "1s",
