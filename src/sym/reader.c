@@ -342,6 +342,10 @@ static enum err read_lines(struct symreader *x, const uint8_t *at, const uint8_t
 		at = stop + 1;
 	}
 	while (at < end) {
+		if (*at == '\n') { /* a hostile file may have nothing else */
+			at++;
+			continue;
+		}
 		bool good = !s->in_func || *at == 'S' || read_usual(x, &at, end, place + (uint64_t)(at - start));
 		if (!good)
 			return no_memory(e);
