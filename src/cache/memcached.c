@@ -325,6 +325,11 @@ static void note_reason(struct server *s, int error)
 	atomic_store(&s->reason, kept);
 }
 
+unsigned mc_server(const struct mc_client *c, uint64_t route)
+{
+	return c->servers->count ? server_of(c->servers, route) : 0;
+}
+
 bool mc_reachable(struct mc_client *c, uint64_t route)
 {
 	struct mc_servers *s = c->servers;

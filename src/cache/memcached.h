@@ -75,6 +75,8 @@ enum mc_status mc_add(struct mc_client *c, const struct mc_key *key, const void 
 enum mc_status mc_renew(struct mc_client *c, const struct mc_key *key, const void *value, size_t len, uint32_t expire);
 enum mc_status mc_release(struct mc_client *c, const struct mc_key *key, const void *value, size_t len);
 enum mc_status mc_delete(struct mc_client *c, const struct mc_key *key); /* MC_MISSING if it was not there */
+/* The number of this route's server; 0 if none is configured. */
+unsigned mc_server(const struct mc_client *c, uint64_t route);
 /* Whether the breaker of this route's server is closed. */
 bool mc_reachable(struct mc_client *c, uint64_t route);
 /* Writes a small value to the server of this number; the error names it if it refuses that. ERR_UNAVAILABLE. */

@@ -4,6 +4,10 @@
  * base64url; pages add ":" generation in base64url ":" number in hex. Markers have a version of their own, which stays:
  * an invalidation reaches processes of every version, and those of an older one after a rollback. Root, marker and
  * lease of a module are on one server, its pages are spread over all.
+ *
+ * A server that was restarted or flushed has lost its markers, and nobody knows of which modules. So each server has a
+ * random number, its epoch, under the key "s1e". Whoever finds none puts one. The marker of a module that has none is
+ * the epoch of its server: with the epoch, all of these change.
  */
 #include <config.h>
 
@@ -19,7 +23,7 @@
 #include "base/varint.h"
 #include "map/value.h"
 
-enum { MARKER_VERSION = 1 }; /* of its eight bytes */
+enum { MARKER_VERSION = 1 }; /* of its eight bytes; of an epoch, too */
 enum { MARKER_SECONDS = 30 * 86400 - 60, PAGES_OUTLIVE = 3600, STORE_TRIES = 10, STORE_PAUSE_MS = 150 };
 
 /* Up to the module. */
@@ -60,21 +64,15 @@ enum { ASK_MARKER, ASK_ROOT, ASK_LEASE, ASK_KINDS };
 struct roots {
 	struct mac *mac;
 	struct root_get *roots;
-	const size_t *index; /* for each get: ASK_KINDS times its index in roots, plus what it asks for */
+	size_t count;
+	uint64_t epochs[CONFIG_LIST_MAX]; /* of servers that were asked; 0: it has none */
+	/* for each get: ASK_KINDS times its index in roots, plus what it asks for; behind all these, ASK_KINDS times
+	 * count, plus the server whose epoch it asks for */
+	const size_t *index;
 };
 
-static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+static void take_root(const struct roots *r, struct root_get *g, const uint8_t *value, size_t len)
 {
-	struct roots *r = arg;
-	struct root_get *g = &r->roots[r->index[at] / ASK_KINDS];
-	size_t kind = r->index[at] % ASK_KINDS;
-	(void)cas;
-	if (kind == ASK_MARKER && len == 8)
-		g->marker = get_u64(value);
-	if (kind == ASK_LEASE)
-		g->leased = true;
-	if (kind != ASK_ROOT)
-		return;
 	struct value_id id = {*g->hash, 0, 0, PAGE_ROOT};
 	struct page *p = NULL;
 	offmap_free(g->map);
@@ -87,11 +85,103 @@ static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, u
 	page_unref(p);
 }
 
-void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count, int64_t deadline)
+static void found_root(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+{
+	struct roots *r = arg;
+	size_t index = r->index[at], kind = index % ASK_KINDS;
+	(void)cas;
+	if (index >= ASK_KINDS * r->count) {
+		r->epochs[index - ASK_KINDS * r->count] = len == 8 ? get_u64(value) : 0;
+		return;
+	}
+	struct root_get *g = &r->roots[index / ASK_KINDS];
+	if (kind == ASK_MARKER && len == 8)
+		g->marker = get_u64(value);
+	if (kind == ASK_LEASE)
+		g->leased = true;
+	if (kind == ASK_ROOT)
+		take_root(r, g, value, len);
+}
+
+static struct mc_key epoch_key(uint64_t route)
+{
+	struct mc_key key = {.route = route};
+	end_key(&key, PUT(put_decimal(PUT((uint8_t *)key.text, "s"), MARKER_VERSION), "e"));
+	return key;
+}
+
+static void found_epoch(void *arg, size_t at, const uint8_t *value, size_t len, uint64_t cas)
+{
+	(void)at;
+	(void)cas;
+	*(uint64_t *)arg = len == 8 ? get_u64(value) : 0;
+}
+
+/* Its server has none: puts one, or reads what another process has just put. 0: the server does not answer. */
+static uint64_t put_epoch(struct mc_client *c, const struct mc_key *key, int64_t deadline)
+{
+	uint8_t value[8];
+	uint64_t epoch = random_u64();
+	put_u64(value, epoch);
+	enum mc_status status = clock_now() < deadline ? mc_add(c, key, value, sizeof value, 0) : MC_DOWN;
+	if (status == MC_OK)
+		return epoch;
+	struct mc_get get = {.key = *key};
+	epoch = 0;
+	if (status == MC_EXISTS)
+		mc_multiget(c, &get, 1, deadline, found_epoch, &epoch);
+	return epoch;
+}
+
+/* What is asked for all of them, in `gets` and `index`; each server's epoch once, behind its markers: a marker that is
+ * lost between is lost with the epoch. */
+static size_t ask_roots(
+        struct mc_client *c, const struct root_get *roots, size_t count, struct mc_get *gets, size_t *index)
 {
 	static const char letters[ASK_KINDS] = {'m', 'r', 'l'};
-	struct mc_get *gets = calloc(ASK_KINDS * count + 1, sizeof *gets);
-	size_t *index = calloc(ASK_KINDS * count + 1, sizeof *index), n = 0;
+	uint64_t routes[CONFIG_LIST_MAX];
+	bool asked[CONFIG_LIST_MAX] = {false};
+	size_t n = 0;
+	for (size_t i = 0; i < ASK_KINDS * count; i++) {
+		const struct root_get *g = &roots[i / ASK_KINDS];
+		size_t kind = i % ASK_KINDS;
+		if ((kind == ASK_ROOT && !g->want_root) || (kind == ASK_LEASE && !g->want_lease))
+			continue;
+		module_key(&gets[n].key, letters[kind], g->hash);
+		unsigned server = mc_server(c, gets[n].key.route);
+		routes[server] = gets[n].key.route;
+		asked[server] = true;
+		index[n++] = i;
+	}
+	for (unsigned server = 0; server < CONFIG_LIST_MAX; server++)
+		if (asked[server]) {
+			gets[n].key = epoch_key(routes[server]);
+			index[n++] = ASK_KINDS * count + server;
+		}
+	return n;
+}
+
+/* After the answers: which were reached, and the markers of those that have none. */
+static void settle_markers(struct mc_client *c, struct roots *r, const struct mc_get *gets, size_t n, int64_t deadline)
+{
+	for (size_t i = 0; i < n; i++)
+		if (r->index[i] >= ASK_KINDS * r->count && gets[i].status != MC_DOWN) {
+			uint64_t *epoch = &r->epochs[r->index[i] - ASK_KINDS * r->count];
+			*epoch = *epoch ? *epoch : put_epoch(c, &gets[i].key, deadline);
+		}
+	for (size_t i = 0; i < n; i++)
+		if (r->index[i] < ASK_KINDS * r->count && r->index[i] % ASK_KINDS == ASK_MARKER) {
+			struct root_get *g = &r->roots[r->index[i] / ASK_KINDS];
+			g->marker = g->marker ? g->marker : r->epochs[mc_server(c, gets[i].key.route)];
+			g->reached = gets[i].status != MC_DOWN && g->marker;
+		}
+}
+
+void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count, int64_t deadline)
+{
+	size_t most = ASK_KINDS * count + CONFIG_LIST_MAX, *index = calloc(most, sizeof *index);
+	struct mc_get *gets = calloc(most, sizeof *gets);
+	struct roots r = {.mac = mc_mac(c), .roots = roots, .count = count, .index = index};
 	for (size_t i = 0; i < count; i++) {
 		roots[i].reached = roots[i].leased = false;
 		roots[i].marker = 0;
@@ -99,18 +189,9 @@ void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t co
 	}
 	if (!gets || !index)
 		goto out;
-	for (size_t i = 0; i < ASK_KINDS * count; i++) {
-		const struct root_get *g = &roots[i / ASK_KINDS];
-		size_t kind = i % ASK_KINDS;
-		if ((kind == ASK_ROOT && !g->want_root) || (kind == ASK_LEASE && !g->want_lease))
-			continue;
-		module_key(&gets[n].key, letters[kind], g->hash);
-		index[n++] = i;
-	}
-	mc_multiget(c, gets, n, deadline, found_root, &(struct roots){mc_mac(c), roots, index});
-	for (size_t i = 0; i < n; i++)
-		if (index[i] % ASK_KINDS == ASK_MARKER)
-			roots[index[i] / ASK_KINDS].reached = gets[i].status != MC_DOWN;
+	size_t n = ask_roots(c, roots, count, gets, index);
+	mc_multiget(c, gets, n, deadline, found_root, &r);
+	settle_markers(c, &r, gets, n, deadline);
 	for (size_t i = 0; i < count; i++)
 		if (roots[i].map && (!roots[i].reached || roots[i].map->marker != roots[i].marker)) {
 			offmap_free(roots[i].map); /* stored by a load that began before the module was invalidated */

@@ -6,13 +6,14 @@
 #include "cache/memcached.h"
 #include "cache/page_cache.h"
 
-/* A module's invalidation marker and, if wanted, its root, and whether anybody has a lease on it. */
+/* A module's invalidation marker and, if wanted, its root, and whether anybody has a lease on it. The marker changes
+ * when the module is invalidated, and when its server loses its memory: invalidations may be lost with it. */
 struct root_get {
 	const struct module_hash *hash;
 	bool want_root, want_lease;
 	/* out */
 	bool reached;    /* its server did not fail; otherwise marker means nothing */
-	uint64_t marker; /* 0: none */
+	uint64_t marker; /* if the module has none, its server's epoch */
 	bool leased;
 	struct offmap *map; /* the root if it is there, complete, and has this marker; owned by the caller */
 };

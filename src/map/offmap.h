@@ -63,7 +63,7 @@ void page_unref(struct page *p); /* NULL is fine */
  * the slots. */
 struct offmap {
 	uint64_t generation; /* hash of the symbol file; part of its pages' keys in memcached */
-	uint64_t marker;     /* the invalidation marker when its load began; 0: none */
+	uint64_t marker;     /* the invalidation marker when its load began; 0: unknown */
 	uint32_t code_count, string_count;
 	uint64_t *code_first;   /* first address of each code page, ascending */
 	uint32_t *string_first; /* first string id of each string page, ascending from 1 */

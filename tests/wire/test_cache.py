@@ -1006,6 +1006,40 @@ def test_delete_while_another_process_loads():
         assert first.result().status == 503
 
 
+def asked_again(stack, module, node):
+    """What a host says once the time is over in which it need not ask whether anything changed."""
+    time.sleep(REVALIDATE)
+    return function(stack, module, node)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loses", ["restart", "flush"])
+def test_a_deletion_that_memcached_loses_is_heard_all_the_same(loses):
+    """The other host asks for the first time when the marker is gone with all that memcached held."""
+    with Stack(daemons=2, keys=True, config={"revalidate_after": f"{int(REVALIDATE)}s"}) as s:
+        module, kept = s.symbols.add("lost.so", tiny("old")), s.symbols.add("kept.so", tiny("same"))
+        for node in (0, 1):
+            assert function(s, module, node) == "old"
+            assert function(s, kept, node) == "same"
+        stored(s)
+        s.symbols.add("lost.so", tiny("new"))
+        assert delete(s, module, node=0).status == 200
+        assert function(s, module, 0) == "new"
+        if loses == "restart":
+            s.memcached[0].kill()
+            s.memcached[0].start()
+        else:
+            with s.memcached[0].raw() as raw:
+                raw.flush()
+        assert asked_again(s, module, 1) == "new"
+        assert asked_again(s, module, 0) == "new"
+        # what both know again is not asked for again
+        assert [asked_again(s, kept, node) for node in (0, 1)] == ["same", "same"]
+        stored(s)
+        hits = s.bucket.hits(kept)
+        assert [asked_again(s, kept, node) for node in (0, 1)] == ["same", "same"] and s.bucket.hits(kept) == hits
+
+
 @pytest.mark.slow
 def test_delete_while_memcached_hangs():
     with Stack(keys=True, config={"revalidate_after": "1s", **SOON_HUNG}) as s:

@@ -521,6 +521,17 @@ def test_a_store_that_hangs_holds_up_no_stop(forgetful):
         assert s.daemon.stop() == 0
 
 
+def test_an_upload_that_memcached_loses_is_heard_all_the_same(store):
+    """The other host has asked before and remembers that there was nothing; the marker is gone when it asks again."""
+    name = "heard later.so"
+    assert store.frame(name, 1).get("function") is None
+    assert store.put(name, text_of(name), node=0).status in (200, 201)
+    with store.stack.memcached[0].raw() as raw:
+        raw.flush()
+    wait_for(lambda: store.frame(name, 1).get("function"), "the other host to find it", 20)
+    assert store.frame(name, 1)["function"] == SAMPLE_FRAMES[0x1014]["function"]
+
+
 def test_a_miss_is_not_remembered_if_the_file_is_uploaded_meanwhile(forgetful):
     """Without memcached no marker tells it. Tries are asked for last, so the load has missed the file before it is uploaded."""
     name = "meanwhile.so"
