@@ -718,7 +718,8 @@ static void note_begin(struct text_reader *r, const char *begin)
 	const char *end = r->begins;
 	while (end && end > begin && is_blank((unsigned char)end[-1]))
 		end--;
-	end += end && end < r->begins;
+	if (end && end < r->begins)
+		end++;
 	struct str common = end ? text_common_with_before(&r->common, (struct rest){begin, end}) : (struct str){"", 0};
 	if (common.len && end > begin + 1 && common.data + common.len == end)
 		know_prefix(r, common);
