@@ -347,6 +347,18 @@ static enum err note_process(struct reading *s, struct error *e)
 	return ERR_OK;
 }
 
+/* It may say so of what it is not: then less is charged, and the rest is mapped or lost to it. */
+static enum err note_inflated(struct reading *s, struct error *e)
+{
+	struct packet *p = s->packet;
+	if (p->fd_count != 1)
+		return error_set(e, ERR_CORRUPT, "its reader sent an unknown message");
+	p->fd_count = 0; /* it is kept */
+	if (!reader_process_add_file(&s->process, p->fds[0]))
+		return error_set(e, ERR_CORRUPT, "its reader inflates too many files");
+	return ERR_OK;
+}
+
 static enum err take_segments(struct reading *s, struct error *e)
 {
 	struct load_segments segments;
@@ -362,6 +374,8 @@ static enum err take_packet(struct reading *s, struct error *e)
 	switch (p->kind) {
 	case PACKET_PROCESS:
 		return note_process(s, e);
+	case PACKET_INFLATES:
+		return note_inflated(s, e);
 	case PACKET_DOING:
 		snprintf(s->doing, sizeof s->doing, "%.79s", printable(p->data, p->len).data);
 		return ERR_OK;

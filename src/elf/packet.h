@@ -28,6 +28,7 @@ enum packet_kind {
 	PACKET_ID = 'I',       /* the file's build id, perhaps empty */
 	PACKET_SEGMENTS = 'G', /* before records: the load segments, relative to the image, as load_segments_print
 	                          writes them; not sent if the file does not tell them */
+	PACKET_INFLATES = 'M', /* a file in memory that it will write to, to be charged */
 	PACKET_WANT = 'W', /* another file: the length of its build id as a byte, the build id, perhaps a name; answered
 	                      by PACKET_FILE. No build id: the package of the file's split units (.dwp) */
 	PACKET_LACKS = 'L',   /* how many units have entries in files that are not there, eight bytes, little-endian */

@@ -4,19 +4,22 @@
 #include "extract/temp_file.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/files.h"
 
-static bool in_memory;
+/* Set: files are in memory. */
+static bool (*in_memory)(void *arg, int file);
+static void *in_memory_arg;
 
-void temp_file_in_memory(void)
+void temp_file_in_memory(bool (*told)(void *arg, int file), void *arg)
 {
-	in_memory = true;
+	in_memory = told;
+	in_memory_arg = arg;
 }
 
 static const char *folder(void)
@@ -30,7 +33,12 @@ enum err temp_file_open(int *fd, struct error *e)
 {
 	if (in_memory) {
 		*fd = memfd_create("symbolicated-extract", MFD_CLOEXEC);
-		return *fd < 0 ? no_memory(e) : ERR_OK;
+		if (*fd >= 0 && in_memory(in_memory_arg, *fd))
+			return ERR_OK;
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		return no_memory(e);
 	}
 	*fd = file_open_unnamed(folder());
 	return *fd < 0 ? error_set(e, ERR_IO, "temporary folder %.150s: %s", folder(), strerror(errno)) : ERR_OK;

@@ -333,6 +333,14 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* What is written to a file in memory belongs to nobody's resident memory until it is mapped, so the server looks at
+ * the file itself. */
+static bool show_file(void *arg, int file)
+{
+	const struct job *j = arg;
+	return packet_send(j->socket, PACKET_INFLATES, NULL, 0, &file, 1);
+}
+
 void job_run(int socket, int file, const struct job_limits *l)
 {
 	static struct job j;
@@ -340,7 +348,7 @@ void job_run(int socket, int file, const struct job_limits *l)
 	pthread_t thread;
 	j = (struct job){.limits = l, .socket = socket, .file = file};
 	enum err err = cage_enter(l, &e);
-	temp_file_in_memory();
+	temp_file_in_memory(show_file, &j);
 	memory_ends_job(socket);
 	if (!err && !large_stack_start(&thread, work, &j))
 		err = error_set(&e, ERR_UNAVAILABLE, "its reader cannot start a thread");

@@ -15,6 +15,8 @@ import struct
 import subprocess
 import sys
 import uuid
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -525,6 +527,27 @@ def test_names_that_take_too_much_memory(tree, tmp_path):
     with over(tmp_path, load_memory_max="1M") as s:
         assert '"reason":"too large"' in why(s, ident)
         assert any(line["event"] == "too large" and "load_memory_max 1 MB" in line["text"] for line in s.daemon.log_lines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["256M", "2G"])
+def test_inflated_sections_are_charged(tree, tmp_path, memory):
+    """600 MB of .zdebug_info in a file of some 600 KB, which its reader inflates and then maps a piece at a time."""
+    program, section = str(tmp_path / "bomb"), tmp_path / "zdebug"
+    packer, size = zlib.compressobj(9), 600 << 20
+    head = b"ZLIB" + size.to_bytes(8, "big")
+    section.write_bytes(head + b"".join(packer.compress(bytes(1 << 20)) for _ in range(size >> 20)) + packer.flush())
+    subprocess.run(["objcopy", "--strip-debug", "--add-section", f".zdebug_info={section}", tree.program, program], check=True)
+    tree.put(tmp_path, paths(tree.id)[0], tree.bytes(program))
+    os.unlink(section)
+    with over(tmp_path, memory=memory, cache_size="32M", executable_max_size="1G") as s:
+        with ThreadPoolExecutor() as pool:
+            asked, most = pool.submit(why, s, tree.id), 0
+            while not asked.done():
+                most = max(most, s.node.metrics()['symbolicated_memory_bytes{kind="helper"}'])
+        log = [line["text"] for line in s.daemon.log_lines() if line["event"] in ("too large", "no room")]
+        assert bool(log) == (memory == "256M"), log
+        assert most < 256 << 20 if memory == "256M" else most > 500 << 20, most
 
 
 def test_a_folder_that_cannot_be_written_to_is_temporary(tree, tmp_path):
