@@ -11,7 +11,17 @@
 #include "base/metrics.h"
 #include "base/process.h"
 
-enum { CHAINS_MIN = 64, CHAINS_MAX = 1 << 20 };
+enum {
+	CHAINS_MIN = 64,
+	CHAINS_MAX = 1 << 20,
+	JUNK_MIN = 5, /* corrupt files in a row; single ones among good ones stay as they are */
+};
+
+struct source {
+	uint64_t corrupt; /* files in a row */
+	int64_t again;    /* clock_now() when to look whether it still serves junk */
+	int64_t mended;   /* when it last gave a good file after junk; 0: never */
+};
 
 struct entry {
 	struct module_hash hash, spelling;
@@ -31,6 +41,7 @@ struct outcomes {
 	uint64_t count, max;
 	uint64_t seed; /* of the chains */
 	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
+	struct source sources[CONFIG_LIST_MAX + 1]; /* as in the settings, and sym_store */
 };
 
 struct outcomes *outcomes_new(const struct config *c)
@@ -89,13 +100,37 @@ void outcomes_free(struct outcomes *f)
 	free(f);
 }
 
+void outcomes_source(struct outcomes *f, unsigned source, bool good)
+{
+	struct source *s = &f->sources[source - 1];
+	pthread_mutex_lock(&f->lock);
+	if (good && s->corrupt >= JUNK_MIN)
+		s->mended = clock_now();
+	s->corrupt = good ? 0 : s->corrupt + 1;
+	s->again = clock_now() + f->ttl_max;
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* With the lock held: not if the file was corrupt when its source still served junk, or if it is time to look again
+ * whether it does. */
+static bool is_believed(struct outcomes *f, struct outcome *o, int64_t now)
+{
+	struct source *s = o->class == FAILURE_CORRUPT && o->source ? &f->sources[o->source - 1] : NULL;
+	if (!s || (o->checked > s->mended && (s->corrupt < JUNK_MIN || now < s->again)))
+		return true;
+	s->again = now + f->ttl_max;
+	o->until = now;
+	return false;
+}
+
 struct outcome outcomes_get(struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling)
 {
 	struct outcome found = {.class = OUTCOME_NONE};
 	pthread_mutex_lock(&f->lock);
 	struct entry *e = find_entry(f, hash, spelling);
 	/* An expired temporary failure stays, so that the next one counts as a repeat. */
-	if (e && e->failure.until > clock_now())
+	int64_t now = clock_now();
+	if (e && e->failure.until > now && is_believed(f, &e->failure, now))
 		found = e->failure;
 	pthread_mutex_unlock(&f->lock);
 	return found;

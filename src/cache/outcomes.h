@@ -4,6 +4,7 @@
 #ifndef CACHE_OUTCOMES_H
 #define CACHE_OUTCOMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/config.h"
@@ -31,6 +32,7 @@ struct outcome {
 	int64_t until;                  /* clock_now() when it is forgotten */
 	int64_t checked;                /* when the marker was last seen unchanged */
 	char why[FAILURE_WHY_SIZE];     /* what is wrong with a file, or more about a missing one; may be empty */
+	unsigned source;                /* for FAILURE_CORRUPT: of those in the settings, from 1; 0: none of them */
 	struct symbfile_alias redirect; /* for OUTCOME_REDIRECT: where it leads */
 };
 
@@ -47,6 +49,10 @@ int64_t outcomes_set(struct outcomes *f, const struct module_hash *hash, const s
         const struct outcome *what);
 void outcomes_checked(
         struct outcomes *f, const struct module_hash *hash, const struct module_hash *spelling, int64_t checked);
+/* Tells that a source, from 1, has given a file, and whether that was good. A source that gives one corrupt file after
+ * the other serves junk: from then on, every `failure_ttl_max`, one of them is forgotten, so that who asks for it sees
+ * whether the source was mended. After a good file, all that were corrupt before are. */
+void outcomes_source(struct outcomes *f, unsigned source, bool good);
 /* Forgets all spellings of a module. */
 void outcomes_forget(struct outcomes *f, const struct module_hash *hash);
 

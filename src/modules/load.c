@@ -342,6 +342,10 @@ static enum outcome_class try_source(struct loader *r, struct load *l, unsigned 
 		end_need(l);
 	} while (class == FAILURE_TEMPORARY && !l->no_room && tries++ < r->context->config->bucket_retries &&
 	         !atomic_load(&r->context->stopping));
+	if (class == OUTCOME_NONE || class == FAILURE_CORRUPT)
+		outcomes_source(r->context->outcomes, source + 1, class == OUTCOME_NONE);
+	if (class == FAILURE_CORRUPT)
+		l->outcome.source = source + 1;
 	return class;
 }
 

@@ -96,6 +96,60 @@ static void test_failure_classes(void **state)
 	assert_int_equal(metric_get(M_FAILURES_REMEMBERED), 0);
 }
 
+static void set_corrupt(struct outcomes *f, unsigned module, unsigned source)
+{
+	struct module_hash h = hash_of(module), spelling = hash_of(7);
+	struct outcome o = {.class = FAILURE_CORRUPT, .checked = clock_now(), .source = source};
+	outcomes_set(f, &h, &spelling, &o);
+	outcomes_source(f, source, false);
+}
+
+/* Five corrupt files in a row, and a good one: what was corrupt before is asked for again, and only that. */
+static void test_a_mended_source_is_believed(void **state)
+{
+	struct outcomes *f = make_failures(100, 1000 * SECOND);
+	(void)state;
+	set_corrupt(f, 50, 2);
+	set_for(f, 51, FAILURE_MISSING, 2000 * SECOND);
+	for (unsigned row = 4; row <= 5; row++) {
+		for (unsigned i = 0; i < row; i++)
+			set_corrupt(f, i, 1);
+		outcomes_source(f, 2, true);
+		assert_int_equal(class_of(f, 0, 7), FAILURE_CORRUPT);
+		outcomes_source(f, 1, true);
+		for (unsigned i = 0; i < row; i++)
+			assert_int_equal(class_of(f, i, 7), row == 4 ? FAILURE_CORRUPT : OUTCOME_NONE);
+	}
+	assert_int_equal(class_of(f, 50, 7), FAILURE_CORRUPT);
+	assert_int_equal(class_of(f, 51, 7), FAILURE_MISSING);
+	set_corrupt(f, 1, 1);
+	assert_int_equal(class_of(f, 1, 7), FAILURE_CORRUPT);
+	outcomes_free(f);
+}
+
+static void wait_until_after(int64_t then)
+{
+	while (clock_now() <= then)
+		;
+}
+
+/* One module after the other, and each for as long as nothing else comes of it. */
+static void test_junk_is_looked_at_again(void **state)
+{
+	const struct config c = {.failures_max = 100, .corrupt_ttl = 1000 * SECOND, .failure_ttl_max = 20 * MS};
+	struct outcomes *f = outcomes_new(&c);
+	(void)state;
+	assert_non_null(f);
+	for (unsigned i = 0; i < 5; i++)
+		set_corrupt(f, i, 1);
+	wait_until_after(clock_now() + 20 * MS);
+	assert_int_equal(class_of(f, 3, 7), OUTCOME_NONE);
+	assert_int_equal(class_of(f, 3, 7), OUTCOME_NONE);
+	wait_until_after(clock_now() + 20 * MS);
+	assert_int_equal(class_of(f, 4, 7), OUTCOME_NONE);
+	outcomes_free(f);
+}
+
 static void test_failures_double(void **state)
 {
 	const int64_t ttl = 1000 * SECOND;
@@ -245,6 +299,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        TEST(test_failure_classes),
+	        TEST(test_a_mended_source_is_believed),
+	        TEST(test_junk_is_looked_at_again),
 	        TEST(test_failures_double),
 	        TEST(test_failures_expire),
 	        TEST(test_failure_seconds_are_rounded_up),

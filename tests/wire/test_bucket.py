@@ -552,6 +552,39 @@ def test_corrupt_is_asked_again_after_its_time():
         assert s.bucket.hits(module) == 2
 
 
+@pytest.mark.parametrize("seen_by", ["another module", "one of them"])
+def test_a_source_that_served_junk_is_asked_again_once_it_is_mended(seen_by):
+    """Its modules stayed `false` for corrupt_ttl, an hour."""
+    with Stack(config={**QUICK, "failure_ttl_max": "300s" if seen_by == "another module" else "200ms"}) as s:
+        modules = [s.symbols.add(f"login{i}.so", SAMPLE) for i in range(6)]
+        s.bucket.control("junk")
+        for module in modules:
+            is_missing(ask(s, module), module)
+        hits = s.bucket.hits()
+        s.bucket.control("ok")
+        if seen_by == "another module":
+            for module in modules:
+                is_missing(ask(s, module), module)
+            assert s.bucket.hits() == hits
+            other = s.symbols.add("other.so", SAMPLE)
+            is_found(ask(s, other), other)
+        else:
+            wait_for(lambda: s.client.found(modules[0]), "the module to be found", pause=0.02)
+        for module in modules:
+            is_found(ask(s, module), module)
+
+
+def test_one_corrupt_file_among_good_ones_is_remembered(one):
+    module = fresh(one)
+    one.bucket.misbehave(module, "junk")
+    is_missing(ask(one, module), module)
+    for _ in range(3):
+        good = fresh(one)
+        is_found(ask(one, good), good)
+        is_missing(ask(one, module), module)
+    assert one.bucket.hits(module) == 1
+
+
 @pytest.mark.slow
 def test_one_request_probes_a_failing_bucket():
     with Stack(config={**QUICK, "failure_ttl_min": "2s", "failure_ttl_max": "2s"}) as s:
