@@ -86,10 +86,31 @@ make_files() {
 	done
 }
 
+# nginx's configuration, into a folder: also files that links lead to, if they are small. Links to other large things, and to
+# folders elsewhere, lead to the same as before.
+copy_configuration() {
+	cp -a "$configuration/." "$1" 2>/dev/null || :
+	own=$(readlink -f "$configuration")
+	find "$1" -type l >"$1.links"
+	while IFS= read -r link; do
+		target=$(readlink -f "$configuration/${link#"$1"/}") || continue
+		rm "$link"
+		case $target in
+		"$own"/*) copied=$1/${target#"$own"/} ;;
+		*) copied=$target ;;
+		esac
+		if [ -f "$target" ] && [ "$(stat -c %s "$target")" -lt 1048576 ]; then
+			cp "$target" "$link"
+		else
+			ln -s "$copied" "$link"
+		fi
+	done <"$1.links"
+}
+
 # Does nginx take its configuration with the files of $1 in it? What it says goes to $1/said.
 accepted() {
 	mkdir "$1/etc"
-	cp -aL "$configuration/." "$1/etc" 2>/dev/null || :
+	copy_configuration "$1/etc"
 	mkdir -p "$1/etc/$before"
 	cp "$1"/symbolicated-*.conf "$1/etc/$before"
 	[ -d "$1/etc/${before}symbolicated.d" ] || cp -r "$here/symbolicated.d" "$1/etc/$before"
@@ -119,7 +140,14 @@ trap 'rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM
 make_files "$new"
 if command -v nginx >/dev/null && [ -e "$configuration/nginx.conf" ] && ! accepted "$new"; then
-	if [ -n "$present" ] || nginx -t -q -c "$configuration/nginx.conf" 2>/dev/null; then
+	if ! nginx -t -q -c "$configuration/nginx.conf" >"$new/before" 2>&1; then
+		# files that are there already are not replaced while nobody can tell whether nginx takes the new ones
+		if [ -n "$present" ]; then
+			echo "symbolicated: nginx's configuration is wrong already; the files of before stay. Mend it, then run $here/install $folder" >&2
+			cat "$new/before" >&2
+			exit 1
+		fi
+	else
 		echo "symbolicated: nginx does not take its files of version $version; those of before stay:" >&2
 		sed "s,$new/etc/,$configuration/,g" "$new/said" >&2
 		exit 1
@@ -130,8 +158,12 @@ fi
 for file in $changed; do
 	cp -a "$file" "$file.old"
 done
+# All or none: room for each is there before the first is replaced, and then no signal ends this.
+trap 'rm -rf "$new"; rm -f "$folder"/symbolicated-*.conf.new' EXIT
 for name in $ours; do
-	file=$folder/symbolicated-$name.conf
-	cp "$new/symbolicated-$name.conf" "$file.new"
-	mv "$file.new" "$file"
+	cp "$new/symbolicated-$name.conf" "$folder/symbolicated-$name.conf.new"
+done
+trap '' HUP INT TERM
+for name in $ours; do
+	mv "$folder/symbolicated-$name.conf.new" "$folder/symbolicated-$name.conf"
 done

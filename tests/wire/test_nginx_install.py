@@ -4,12 +4,13 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
 
 from local_nginx import make_share
-from stack import ROOT
+from stack import ROOT, wait_for
 from test_nginx_errors import Front
 
 OLD = os.path.join(ROOT, "tests", "data", "package-1.0.0", "etc", "nginx", "snippets")
@@ -31,6 +32,13 @@ class Host:
 
     def is_version(self, version):
         self.program = make_share(self.share, version)
+
+    def is_version_only(self, version):
+        """The files stay as they are."""
+        with open(self.program, encoding="utf-8") as f:
+            text = re.sub("^version=.*", f"version={version}", f.read(), flags=re.M)
+        with open(self.program, "w", encoding="utf-8") as f:
+            f.write(text)
 
     def configure(self, http, server):
         with open(os.path.join(self.folder, "nginx.conf"), "w", encoding="utf-8") as f:
@@ -166,6 +174,73 @@ def test_absolute_includes_are_tried_too(host):
     host.append("../../share/nginx/symbolicated-server.conf", "location = /robots.txt { return 404; }\n")
     assert "duplicate location" in host.install().stderr
     assert host.nginx_says() is None
+
+
+def test_links_out_of_the_configuration_are_not_followed(host, tmp_path):
+    """All that they lead to was copied: a site's files, or the whole machine."""
+    os.makedirs(tmp_path / "site" / "conf")
+    for i in range(3):
+        with open(tmp_path / "site" / f"film{i}", "wb") as f:
+            f.truncate(1 << 40)  # a copy of which has no room
+    (tmp_path / "site" / "conf" / "more.conf").write_text("# of the site\n")
+    (tmp_path / "available").write_text(f"include {host.snippets}/symbolicated-server*.conf;\n")
+    os.symlink("../../site", os.path.join(host.snippets, "site"))
+    os.symlink("../../site/film0", os.path.join(host.snippets, "film"))
+    os.symlink("/", os.path.join(host.snippets, "machine"))
+    os.symlink("../../available", os.path.join(host.snippets, "enabled"))
+    os.symlink("nowhere", os.path.join(host.snippets, "dangling"))
+    os.symlink("snippets", os.path.join(host.folder, "others"))
+    host.configure(http="include others/symbolicated-http*.conf;", server="include snippets/enabled; include snippets/site/conf/*.conf;")
+    assert host.nginx_says() is None
+    assert host.install().returncode == 0
+    host.is_version("9.9.0")
+    done = host.install()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert host.nginx_says() is None
+    # the files in it are judged by the copy
+    with open(os.path.join(host.share, "nginx", "symbolicated-server.conf"), "a", encoding="utf-8") as f:
+        f.write("wrong;\n")
+    host.is_version_only("9.9.1")
+    assert host.install().returncode == 1
+
+
+def test_what_is_wrong_with_another_site_is_not_put_down_to_us(host):
+    host.install()
+    before = host.files()
+    host.configure(http=INCLUDES["http"], server=INCLUDES["server"] + " of_another_site;")
+    host.is_version("9.9.0")
+    done = host.install()
+    assert done.returncode == 1 and host.files() == before
+    assert "wrong already" in done.stderr and "of_another_site" in done.stderr and "does not take" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_mixed_versions(host, tmp_path, number):
+    host.install()
+    host.is_version("9.9.0")
+    # an mv that tells when the first file is in place, and takes its time
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "mv").write_text(f"#!/bin/sh\n/bin/mv \"$@\"\n: >{tmp_path}/moved\nwhile [ ! -e {tmp_path}/told ]; do sleep 0.01; done\n")
+    os.chmod(tmp_path / "bin" / "mv", 0o755)
+    process = subprocess.Popen([host.program, host.snippets], env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
+    wait_for((tmp_path / "moved").exists, "the first file")
+    process.send_signal(number)
+    (tmp_path / "told").touch()
+    process.wait(60)
+    versions = {re.match(r"# symbolicated (\S+)", text)[1] for name, text in host.files().items() if name in OURS}
+    assert len(versions) == 1 and not any(name.endswith(".new") for name in host.files()), versions
+
+
+def test_no_room_leaves_no_mixed_versions(host, tmp_path):
+    host.install()
+    before = host.files()
+    host.is_version("9.9.0")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "cp").write_text('#!/bin/sh\ncase "$*" in *server.conf.new) echo no room >&2; exit 1 ;; esac\nexec /bin/cp "$@"\n')
+    os.chmod(tmp_path / "bin" / "cp", 0o755)
+    done = subprocess.run([host.program, host.snippets], env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "no room" in done.stderr
+    assert host.files() == before
 
 
 def test_an_nginx_that_was_wrong_before_does_not_keep_a_fresh_installation_away(host):
