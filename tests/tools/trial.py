@@ -74,6 +74,7 @@ def run_tests(tests, show="", is_last=lambda name: True):
     passed = failed = 0
     for name, test in [(n, t) for n, t in tests.items() if n.startswith("test_")]:
         print(f"== {name}", flush=True)
+        started = time.monotonic()
         try:
             test()
             passed += 1
@@ -83,6 +84,8 @@ def run_tests(tests, show="", is_last=lambda name: True):
             subprocess.run(show, shell=True, check=False)
             if is_last(name):
                 break
+        finally:
+            print(f"== {name}: {time.monotonic() - started:.0f} s", flush=True)
     print(f"{passed} passed, {failed} failed, 0 skipped", flush=True)
     return int(failed > 0)
 
