@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bucket that has every module whose name begins with a word that it knows, made while it is asked for.
 
-    bucket.py [--big FILE]     prints `ready URL`; /hits is {word: GETs}
+    bucket.py [--big FILE] [--rate BYTES]     prints `ready URL`; /hits is {word: GETs}
 
-    warm-…, cold-…   a few KB         big-…   FILE, a symbol file, under the id that was asked for         tiny-…   1.2 KB
+    warm-…, cold-…   a few KB         big-…   FILE, a symbol file, under the id that was asked for, with --rate so many bytes a second         tiny-…   1.2 KB
     slow-…           a byte a second, for a minute          anything else is missing
 
 Each answer takes as long as one of a bucket in another building does."""
@@ -23,7 +23,7 @@ BODY = "FILE 0 src/siege.c\n" + "".join(
     f"FUNC {0x1000 + 0x40 * i:x} 40 0 siege::number_{i}(int)\n{0x1000 + 0x40 * i:x} 40 {i} 0\n" for i in range(FUNCTIONS)
 )
 TINY = BODY[: BODY.index("FUNC", 1200)]
-BIG = b""
+BIG, RATE = b"", None
 HITS = collections.Counter()
 
 
@@ -48,6 +48,8 @@ async def answer(name, ident, writer):
         await writer.drain()
         if word == "slow":
             await asyncio.sleep(1)
+        elif word == "big" and RATE:
+            await asyncio.sleep(step / RATE)
 
 
 async def serve(reader, writer):
@@ -65,10 +67,12 @@ async def serve(reader, writer):
 
 
 async def main():
-    global BIG
+    global BIG, RATE
     parser = argparse.ArgumentParser(description="A bucket of modules that are made while they are asked for.")
     parser.add_argument("--big", metavar="FILE")
+    parser.add_argument("--rate", type=int, metavar="BYTES")
     options = parser.parse_args()
+    RATE = options.rate
     BIG = without_module_line(options.big) if options.big else b""
     server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=4096, limit=1 << 16)
     print("ready http://127.0.0.1:%d/" % server.sockets[0].getsockname()[1], flush=True)

@@ -9,6 +9,7 @@ the shipped files and a responder with its default settings. docs/testing.md say
 The last line is "N passed, N failed, N skipped", a row each; exit 1 when anything failed."""
 
 import argparse
+import collections
 import contextlib
 import http.client
 import json
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -138,12 +140,12 @@ class Victim:
 
 
 class SiegeBucket(Server):
-    def __init__(self, directory, big):
+    def __init__(self, directory, big, rate):
         super().__init__("bucket", directory)
-        self.big = big
+        self.big, self.rate = big, ["--rate", str(rate)] if rate else []
 
     def start(self):
-        self.spawn([sys.executable, os.path.join(HERE, "bucket.py"), "--big", self.big])
+        self.spawn([sys.executable, os.path.join(HERE, "bucket.py"), "--big", self.big, *self.rate])
         self.ready(lambda: re.search(r"^ready \S+", tail(self.log), re.M))
         self.url = re.search(r"^ready (\S+)", tail(self.log), re.M)[1]
 
@@ -151,13 +153,14 @@ class SiegeBucket(Server):
 class World:
     """The servers, and what they take: sampled all the time."""
 
-    def __init__(self, shape, big):
+    def __init__(self, shape, big, connections=2048, rate=None):
+        """connections: that each of nginx's workers may have. rate: bytes a second at which the large module comes."""
         self.shape, self.directory = shape, tempfile.mkdtemp(prefix="sym-siege-")
         os.chmod(self.directory, 0o755)
-        self.bucket = SiegeBucket(self.directory, big)
+        self.bucket = SiegeBucket(self.directory, big, rate)
         self.memcached = Memcached("memcached", self.directory, 256) if shape.memcached else None
         self.daemon = Daemon("symbolicated", self.directory, {})
-        self.nginx = Nginx("nginx", self.directory, self.daemon.socket, http=CLIENTS, server=OWN_SERVER, listen=shape.listen)
+        self.nginx = Nginx("nginx", self.directory, self.daemon.socket, http=CLIENTS, server=OWN_SERVER, listen=shape.listen, connections=connections)
         self.files = 0
         self.stopping = threading.Event()
 
@@ -210,6 +213,11 @@ class World:
         process looks at the whole account when it ends."""
         kinds = self.metrics(r'symbolicated_memory_bytes\{kind="(bodies|replies|records|uploads|helper)"\}')
         return {kind: value for kind, value in kinds.items() if value}
+
+    def hits(self):
+        """How often the bucket was asked, {word of the names: count}."""
+        with urllib.request.urlopen(self.bucket.url + "hits", timeout=PATIENCE) as reply:
+            return collections.Counter(json.load(reply))
 
     def stop(self):
         self.stopping.set()

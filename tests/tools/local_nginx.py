@@ -25,7 +25,7 @@ worker_shutdown_timeout 5s;
 pid nginx.pid;
 error_log error.log info;
 events {{
-	worker_connections 2048;
+	worker_connections {connections};
 }}
 http {{
 	access_log access.log;
@@ -116,9 +116,10 @@ def write_certificate(directory):
             out.write(text)
 
 
-def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2, address="127.0.0.1", listen=""):
+def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, changes=(), workers=2, address="127.0.0.1", listen="", connections=2048):
     """Writes everything that nginx needs into directory; returns the path of nginx.conf. changes: (file, regular expression,
-    replacement) triples, each of which must match, for what an administrator changes in the files. listen: more words for `listen`."""
+    replacement) triples, each of which must match, for what an administrator changes in the files. listen: more words for `listen`. connections:
+    that each worker may have."""
     servers = "".join(f"server unix:{s} max_fails=0;\n" for s in sockets)
     # this machine may have one
     changes = [("symbolicated-http.conf", re.escape(BACKUP), ""), ("symbolicated.d/servers.conf", r"\Z", servers), *changes]
@@ -136,7 +137,7 @@ def write_nginx(directory, sockets, port, tls_port, http="", server=OWN_SERVER, 
     conf = os.path.join(directory, "nginx.conf")
     user = f"user {worker_user()};" if os.getuid() == 0 else ""
     with open(conf, "w", **AS_BYTES) as f:
-        values = {"workers": workers, "address": address, "port": port, "tls_port": tls_port, "listen": listen and f" {listen}"}
+        values = {"workers": workers, "address": address, "port": port, "tls_port": tls_port, "listen": listen and f" {listen}", "connections": connections}
         f.write(CONF.format(user=user, http=http, server=server, http2=http2(), **values))
     return conf
 
