@@ -5,7 +5,7 @@
     run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--keep DIRECTORY] [--list]     SYMBOLICATED=PATH of the program
     run.py --s3 …                                    the store of uploads in a real S3 server, and its faults
     run.py --hosts …                                 several hosts, each with a network of its own, and other faults: what happens to hosts
-    run.py --soak MINUTES                                                  the load alone, and how much memory it takes
+    run.py --soak MINUTES                                                  the load alone, and what it takes
 
 The last line is "N passed, N failed, N skipped", one for each fault and one for how everything ended; exit 1 when anything failed."""
 
@@ -29,7 +29,7 @@ from host_faults import all_host_faults  # noqa: E402
 from hosts import HostsWorld  # noqa: E402
 from load import Load  # noqa: E402
 from s3_world import S3World  # noqa: E402
-from soak import soak  # noqa: E402
+from soak import SETTINGS, soak  # noqa: E402
 from world import CONFIG, REVALIDATE, World, is_sanitized  # noqa: E402
 
 STREAK, STREAK_FRESH = 20, 3  # right answers in a row, and how many of them of modules in no cache, that make a recovery
@@ -286,6 +286,8 @@ def drive(options, faults):
         signal.signal(number, lambda *_: stopping.set())
     if is_sanitized():
         CONFIG["bucket_total_timeout"] = "20s"
+    if options.soak:
+        CONFIG.update(SETTINGS)
     world, load, driver = make_world(options, stopping), None, None
     started = time.monotonic()
     problems = []

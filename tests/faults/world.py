@@ -57,6 +57,10 @@ class FaultDaemon(Daemon):
     def spawn(self, command, **options):
         super().spawn(command, env={**os.environ, **self.environment}, **options)
 
+    def reloads_since(self):
+        """Whether it has read its settings since now."""
+        return says(self.log, '"event":"reload"')
+
 
 class FaultNginx(Nginx):
     """One nginx with both responders as its upstream."""
@@ -119,8 +123,9 @@ class World:
     def port(self):
         return self.nginx.port
 
-    def make_key(self):
-        self.key = Stack.add_key(self, "tester", "upload,invalidate,remove")
+    def make_key(self, ident="tester"):
+        self.key = Stack.add_key(self, ident, "upload,invalidate,remove")
+        return self.key
 
     def client(self):
         return Client(self.port, timeout=20, host=self.host)
@@ -223,6 +228,11 @@ class World:
 
     def can_step_clock(self):
         return faketime_library() is not None and not is_sanitized()
+
+    def until(self, condition, what):
+        for _ in self.repeat(0, 0.05, condition):
+            pass
+        assert self.stopping.is_set() or condition(), what
 
     def step_clock(self, offset):
         """The wall clock of the first responder, which is started anew for the first of its steps; no other clock."""
