@@ -35,8 +35,9 @@ struct text {
 	uint64_t asked_count;
 	struct text_stack *stacks;
 	uint32_t stack_cap, stack_count;
-	bool full;           /* more frames than a request may have; otherwise out of memory */
-	bool json, edits;    /* edits: with what the reply as text has in place of what */
+	bool full;        /* more frames than a request may have; otherwise out of memory */
+	bool json, edits; /* edits: with what the reply as text has in place of what */
+	enum { INLINES_LINE, INLINES_LINES, INLINES_NONE } inlines;
 	bool in_files;       /* some frames are offsets in files */
 	bool *confirmed;     /* by want: its offsets in the file are such in the image */
 	bool asked_segments; /* of sources: where executables are loaded */
@@ -70,6 +71,8 @@ static bool take_frame(void *arg, const struct text_frame *f)
 {
 	struct text *t = arg;
 	uint64_t named = t->count - t->asked_count;
+	if (f->named && !t->json)
+		return true; /* it was only to be told apart */
 	t->full = (f->named ? named : t->asked_count) == t->inquiry->exchange->config->max_frames;
 	if (t->full || !take_stack(t, f))
 		return false;
@@ -214,24 +217,44 @@ static bool accepts_json(const struct exchange *x)
 }
 
 /* ?module=NAME=ID or NAME=DEBUGNAME/ID, which may be repeated: as a line MODULE in the text, but it counts more. */
-static enum err read_modules(struct text *t, struct error *e)
+static enum err read_module(struct text *t, struct str id, struct error *e)
+{
+	const char *value = id.data;
+	struct str name = str_cut(&id, '=');
+	if (!name.len || !id.len || id.data[id.len - 1] == '/' || name.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
+		return error_set(e, ERR_BAD_REQUEST, "module=%.100s: not NAME=ID", value);
+	return text_reader_know(t->reader, name, id) ? ERR_OK : too_many_modules(t->inquiry, e);
+}
+
+/* ?inlines=: where inlined calls stand in the reply as text. */
+static enum err read_inlines(struct text *t, struct str word, struct error *e)
+{
+	static const char *const words[] = {
+	        [INLINES_LINE] = "line", [INLINES_LINES] = "lines", [INLINES_NONE] = "none"};
+	for (unsigned i = 0; i < sizeof words / sizeof *words; i++)
+		if (str_equal(word, str_from(words[i]))) {
+			t->inlines = i;
+			return ERR_OK;
+		}
+	return error_set(e, ERR_BAD_REQUEST, "inlines=%.30s: not line, lines or none", word.data);
+}
+
+static enum err read_query(struct text *t, struct error *e)
 {
 	struct exchange *x = t->inquiry->exchange;
-	struct str rest = x->query, id;
+	struct str rest = x->query, value;
 	while (rest.len) {
 		struct str part = str_cut(&rest, '&'), key = str_cut(&part, '=');
-		if (!str_equal(key, str_from("module")))
+		bool module = str_equal(key, str_from("module"));
+		if (!module && !str_equal(key, str_from("inlines")))
 			continue;
-		enum err err = sym_path_decode(x, part, &id);
+		enum err err = sym_path_decode(x, part, &value);
 		if (err)
-			return err == ERR_NO_MEMORY ? no_memory(e) : error_set(e, err, "module is not percent-encoded");
-		const char *value = id.data;
-		struct str name = str_cut(&id, '=');
-		if (!name.len || !id.len || id.data[id.len - 1] == '/' || name.len > TEXT_NAME_MAX ||
-		        id.len > TEXT_NAME_MAX)
-			return error_set(e, ERR_BAD_REQUEST, "module=%.100s: not NAME=ID", value);
-		if (!text_reader_know(t->reader, name, id))
-			return too_many_modules(t->inquiry, e);
+			return err == ERR_NO_MEMORY ? no_memory(e)
+			                            : error_set(e, err, "%.*s is not percent-encoded", STR_FMT(key));
+		err = module ? read_module(t, value, e) : read_inlines(t, value, e);
+		if (err)
+			return err;
 	}
 	return ERR_OK;
 }
@@ -247,9 +270,9 @@ static enum err read_text(struct inquiry *s, struct error *e)
 	buffer_init(&t->escaped, SIZE_MAX);
 	t->reader = text_reader_new(max_modules(s), take_frame, t);
 	s->user = t;
-	if (t->json && t->reader)
+	enum err err = t->reader ? read_query(t, e) : no_memory(e);
+	if (!err && (t->json || t->inlines == INLINES_LINES))
 		text_reader_tell_named(t->reader);
-	enum err err = t->reader ? read_modules(t, e) : no_memory(e);
 	if (!err)
 		err = read_frames(t, e);
 	return err ? err : make_request(t, e);
@@ -396,12 +419,13 @@ static void write_buffer(struct writer *w, const struct buffer *b)
 }
 
 /* The names as they stand in the text, in t->piece. */
-static void make_names(struct writer *w, struct text *t, enum text_style style, const struct offmap_answer *a)
+static void make_names(struct writer *w, struct text *t, const struct text_edit *edit, const struct offmap_answer *a)
 {
 	buffer_reset(&t->piece);
 	bool taken = take_calls(t, a);
 	if (taken)
-		text_write_names(&t->piece, style, t->calls, a->inline_count + (size_t)1);
+		text_write_names(
+		        &t->piece, edit, t->calls, t->inlines == INLINES_NONE ? 1 : a->inline_count + (size_t)1);
 	w->failed = w->failed || !taken || t->piece.failed;
 }
 
@@ -422,7 +446,7 @@ static void write_text(struct writer *w, void *arg)
 			if (!text_edit_applies(edit, &done))
 				continue;
 			write_bytes(w, body + from, edit->at - from);
-			make_names(w, t, edit->style, &symbol->answer);
+			make_names(w, t, edit, &symbol->answer);
 			write_buffer(w, &t->piece);
 		}
 	}
@@ -453,7 +477,7 @@ static void write_edits(
 		WRITE(w, ",");
 		write_number(w, edit->cut);
 		WRITE(w, ",");
-		make_names(w, t, edit->style, a);
+		make_names(w, t, edit, a);
 		write_json_string(w, t, (struct str){(const char *)t->piece.data, t->piece.len});
 		WRITE(w, "]");
 		any = true;
@@ -630,7 +654,11 @@ static void reply(struct inquiry *s)
 {
 	struct text *t = s->user;
 	struct text_guesses guesses = guesses_of(t);
+	struct str body = {(const char *)s->body.data, s->body.len};
 	text_drop_guesses(&guesses, drop_guess);
+	for (uint64_t i = 0; t->inlines == INLINES_LINES && i < t->asked_count; i++)
+		text_put_inlines_below(t->asked[i], i ? t->asked[i - 1]->line : 0,
+		        i + 1 < t->asked_count ? t->asked[i + 1]->line : 0, body, 0);
 	if (t->json)
 		inquiry_reply(s, "application/json", s->symbols.size, write_json, t);
 	else

@@ -445,8 +445,8 @@ static enum err extract_all(struct extraction *x, struct worker *workers)
 	x->stats->pads = x->join.pads;
 	const char *why = x->stats->note_count ? x->stats->notes[0] : x->absence;
 	if (!err && !describes_code(x))
-		err = error_set(x->error, ERR_MISSING, "neither debug data nor symbols describe any code%s%.180s",
-		        *why ? "; " : "", why);
+		err = error_set(x->error, ERR_MISSING,
+		        "stripped: neither debug data nor symbols describe any code%s%.170s", *why ? "; " : "", why);
 	else if (!err && x->absence[0] && !x->go)
 		add_note(x->stats, "%s; names of symbol tables only, without lines", x->absence);
 	return err;

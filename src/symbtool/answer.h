@@ -7,6 +7,7 @@
 #include "base/reason.h"
 #include "map/offmap.h"
 #include "map/read.h"
+#include "symbtool/naming.h"
 #include "symbtool/question.h"
 #include "symbtool/server.h"
 
@@ -48,15 +49,17 @@ const char *answer_module(const char *path);
 
 /* What replies had, over all that were printed. */
 struct answer_tally {
-	uint64_t stacks;    /* printed: an empty line stands between two */
+	uint64_t stacks; /* printed: an empty line stands between two */
+	uint64_t frames, named;
 	uint64_t nameless;  /* frames in no function, in modules that were found */
 	uint64_t in_memory; /* frames outside their modules, which have addresses in memory */
 };
 
 /* For people: one line for each frame, and one for each inlined call. ERR_CORRUPT: the reply has another form. */
-enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e);
+enum err answer_print(
+        const struct buffer *reply, const struct naming *naming, struct answer_tally *tally, struct error *e);
 /* The same from maps, without a reply in between. ERR_CORRUPT, ERR_NO_MEMORY. */
-enum err answer_print_local(
-        const struct question *q, struct offmap *const *maps, struct answer_tally *tally, struct error *e);
+enum err answer_print_local(const struct question *q, struct offmap *const *maps, const struct naming *naming,
+        struct answer_tally *tally, struct error *e);
 
 #endif

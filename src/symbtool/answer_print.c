@@ -19,6 +19,13 @@ struct place {
 	uint64_t line;
 };
 
+/* How frames are printed. */
+struct printing {
+	const struct naming *naming;
+	struct answer_tally *tally;
+	struct arena arena; /* of the frame */
+};
+
 /* What is printed of a frame. */
 struct shown {
 	struct str module, offset;
@@ -28,15 +35,15 @@ struct shown {
 };
 
 /* FUNCTION at FILE:LINE, as far as they are known. */
-static void print_place(const struct place *p)
+static void print_place(const struct place *p, struct printing *to)
 {
 	bool bold = is_coloured();
 	fputs(bold ? "\033[1m" : "", stdout);
-	print_visible_str(stdout, p->function);
+	print_visible_str(stdout, naming_function(to->naming, p->function, &to->arena));
 	fputs(bold ? "\033[0m" : "", stdout);
 	if (p->file.len) {
 		fputs(" at ", stdout);
-		print_visible_str(stdout, p->file);
+		print_visible_str(stdout, naming_file(to->naming, p->file));
 	}
 	if (p->line)
 		printf(":%" PRIu64, p->line);
@@ -44,9 +51,11 @@ static void print_place(const struct place *p)
 }
 
 /* Innermost first: the first has the address, the others stand below it. */
-static void print_frame(const struct shown *f, struct answer_tally *tally)
+static void print_frame(const struct shown *f, struct printing *to)
 {
-	tally->in_memory += str_equal(f->reason, str_from(reason_row(REASON_WRONG_OFFSET)->word));
+	to->tally->frames++;
+	to->tally->named += f->count > 0;
+	to->tally->in_memory += str_equal(f->reason, str_from(reason_row(REASON_WRONG_OFFSET)->word));
 	int indent = print_visible_str(stdout, f->module) + printf("+");
 	indent += print_visible_str(stdout, f->offset) + printf("  ");
 	if (!f->count) {
@@ -54,10 +63,10 @@ static void print_frame(const struct shown *f, struct answer_tally *tally)
 		print_visible_str(stdout, f->reason);
 		putchar('\n');
 	}
-	for (size_t i = 0; i < f->count; i++) {
+	for (size_t i = 0; i < f->count && !(i && to->naming->no_inlines); i++) {
 		if (i)
 			printf("%*s(inlined by) ", indent, "");
-		print_place(&f->calls[i]);
+		print_place(&f->calls[i], to);
 	}
 }
 
@@ -82,7 +91,7 @@ static struct place place_of(const json_t *call)
 	return (struct place){text_of(call, "function"), text_of(call, "file"), line > 0 ? (uint64_t)line : 0};
 }
 
-static enum err print_reply_frame(const json_t *frame, struct arena *arena, struct answer_tally *tally, struct error *e)
+static enum err print_reply_frame(const json_t *frame, struct printing *to, struct error *e)
 {
 	const json_t *inlines = json_object_get(frame, "inlines");
 	struct shown f = {.module = text_of(frame, "module"),
@@ -90,14 +99,14 @@ static enum err print_reply_frame(const json_t *frame, struct arena *arena, stru
 	        .reason = text_of(frame, "reason")};
 	if (json_object_get(frame, "function")) {
 		f.count = json_array_size(inlines) + 1;
-		f.calls = arena_alloc(arena, f.count * sizeof *f.calls);
+		f.calls = arena_alloc(&to->arena, f.count * sizeof *f.calls);
 		if (!f.calls)
 			return no_memory(e);
 		for (size_t i = 0; i + 1 < f.count; i++)
 			f.calls[i] = place_of(json_array_get(inlines, i));
 		f.calls[f.count - 1] = place_of(frame);
 	}
-	print_frame(&f, tally);
+	print_frame(&f, to);
 	return ERR_OK;
 }
 
@@ -111,27 +120,28 @@ static bool found_all(const json_t *result)
 	return true;
 }
 
-enum err answer_print(const struct buffer *reply, struct answer_tally *tally, struct error *e)
+enum err answer_print(
+        const struct buffer *reply, const struct naming *naming, struct answer_tally *tally, struct error *e)
 {
-	struct arena arena;
+	struct printing to = {naming, tally, {0}};
 	const json_t *result;
 	json_t *root = answer_parse(reply, &result);
 	const json_t *stacks = json_object_get(result, "stacks");
 	bool all = found_all(result);
 	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "the reply has no stacks");
-	arena_init(&arena, SIZE_MAX);
+	arena_init(&to.arena, SIZE_MAX);
 	for (size_t i = 0; i < json_array_size(stacks) && !err; i++) {
 		const json_t *stack = json_array_get(stacks, i);
 		begin_stack(tally);
 		for (size_t j = 0; j < json_array_size(stack) && !err; j++) {
 			const json_t *frame = json_array_get(stack, j);
-			err = print_reply_frame(frame, &arena, tally, e);
-			arena_reset(&arena);
+			err = print_reply_frame(frame, &to, e);
+			arena_reset(&to.arena);
 			if (all && !json_object_get(frame, "function"))
 				tally->nameless++;
 		}
 	}
-	arena_release(&arena);
+	arena_release(&to.arena);
 	json_decref(root);
 	return err;
 }
@@ -166,44 +176,43 @@ static bool decode_calls(const struct offmap_answer *a, struct arena *arena, str
 	return f->calls && decode_call(&a->frame, arena, &f->calls[f->count - 1]);
 }
 
-static enum err print_map_frame(const char *module, const struct offmap *map, uint64_t address, struct arena *arena,
-        struct answer_tally *tally, bool *named, struct error *e)
+static enum err print_map_frame(const char *module, const struct offmap *map, uint64_t address, struct printing *to,
+        bool *named, struct error *e)
 {
 	struct offmap_answer a;
 	uint8_t offset[18];
 	struct shown f = {.module = str_from(answer_module(module))};
-	enum err err = answer_look_up(map, address, arena, &a);
-	if (!err && a.found && !decode_calls(&a, arena, &f))
+	enum err err = answer_look_up(map, address, &to->arena, &a);
+	if (!err && a.found && !decode_calls(&a, &to->arena, &f))
 		err = ERR_NO_MEMORY;
 	if (err)
 		return answer_failed(err, e);
 	enum reason why = answer_reason(map, address, &a);
 	f.reason = str_from(why ? reason_row(why)->word : "");
 	f.offset = (struct str){(char *)offset, (size_t)(put_hex(PUT(offset, "0x"), address) - offset)};
-	print_frame(&f, tally);
+	print_frame(&f, to);
 	*named = f.count;
 	return ERR_OK;
 }
 
-enum err answer_print_local(
-        const struct question *q, struct offmap *const *maps, struct answer_tally *tally, struct error *e)
+enum err answer_print_local(const struct question *q, struct offmap *const *maps, const struct naming *naming,
+        struct answer_tally *tally, struct error *e)
 {
-	struct arena arena;
+	struct printing to = {naming, tally, {0}};
 	enum err err = ERR_OK;
 	bool all = true, named = false;
 	for (size_t i = 0; i < q->module_count; i++)
 		all = all && maps[i];
-	arena_init(&arena, SIZE_MAX);
+	arena_init(&to.arena, SIZE_MAX);
 	for (size_t i = 0, stack = 0; stack < q->stack_count && !err; stack++) {
 		begin_stack(tally);
 		for (; i < q->ends[stack] && !err; i++) {
 			const struct question_frame *f = &q->frames[i];
-			err = print_map_frame(
-			        q->modules[f->module], maps[f->module], f->address, &arena, tally, &named, e);
-			arena_reset(&arena);
+			err = print_map_frame(q->modules[f->module], maps[f->module], f->address, &to, &named, e);
+			arena_reset(&to.arena);
 			tally->nameless += !err && all && !named;
 		}
 	}
-	arena_release(&arena);
+	arena_release(&to.arena);
 	return err;
 }

@@ -62,6 +62,8 @@ static enum err find_key(char key[KEY_MAX], const char *given, const char *file,
 {
 	const char *environment = getenv("SYMBTOOL_API_KEY");
 	key[0] = 0;
+	if (!file && !environment)
+		file = getenv("SYMBTOOL_API_KEY_FILE");
 	if (!given && file)
 		return read_key_file(key, file, e);
 	const char *text = given ? given : environment ? environment : "";
@@ -80,7 +82,9 @@ enum err api_key_header(char **header, const char *given, const char *file, stru
 	enum err err = find_key(key, given, file, e);
 	if (!err)
 		err = key[0] ? make_header(header, key, e)
-		             : error_set(e, ERR_CONFIG, "no API key: --api-key-file, --api-key or SYMBTOOL_API_KEY");
+		             : error_set(e, ERR_CONFIG,
+		                       "no API key: --api-key-file, --api-key, SYMBTOOL_API_KEY or "
+		                       "SYMBTOOL_API_KEY_FILE");
 	OPENSSL_cleanse(key, sizeof key);
 	return err;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "symbfile/file_id.h"
 #include "symbtool/visible.h"
 
-enum { MESSAGE_MAX = 2048 };
+enum { MESSAGE_MAX = 2048, OPTIONS_MAX = 40 };
 
 __attribute__((format(printf, 2, 0))) static void print_complaint(const char *place, const char *format, va_list args)
 {
@@ -57,6 +58,47 @@ int flush_output(void)
 	if (fflush(stdout) != 0 && !first)
 		first = errno;
 	return first;
+}
+
+enum { WORD_MAX = 24, EDITS_MAX = 2 };
+
+/* How many letters are to be changed, added, left out or swapped with the next. */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned rows[3][WORD_MAX + 1];
+	size_t m = strlen(a), n = strlen(b);
+	if (m > WORD_MAX || n > WORD_MAX)
+		return UINT_MAX;
+	for (size_t i = 0; i <= m; i++) {
+		unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+		for (size_t j = 0; j <= n; j++) {
+			unsigned least = i ? above[j] + 1 : (unsigned)j;
+			least = j && row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
+			if (i && j && above[j - 1] + (a[i - 1] != b[j - 1]) < least)
+				least = above[j - 1] + (a[i - 1] != b[j - 1]);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			        two_above[j - 2] + 1 < least)
+				least = two_above[j - 2] + 1;
+			row[j] = least;
+		}
+	}
+	return rows[m % 3][n];
+}
+
+const char *did_you_mean(const char *word, const char *const *words, size_t count)
+{
+	const char *best = NULL;
+	unsigned least = EDITS_MAX + 1;
+	size_t len = strlen(word);
+	for (size_t i = 0; i < count; i++) {
+		bool begins = len >= 3 && strncmp(word, words[i], len) == 0;
+		unsigned d = begins ? 1 : distance(word, words[i]);
+		if (d < least && d < strlen(words[i])) {
+			least = d;
+			best = words[i];
+		}
+	}
+	return best;
 }
 
 bool is_coloured(void)
@@ -178,6 +220,23 @@ static int print_usage(const struct verb *v, const struct option_row *rows, size
 	return EXIT_DONE;
 }
 
+static int complain_option(const struct verb *v, const struct option_row *rows, size_t count, const char *word)
+{
+	char names[OPTIONS_MAX][WORD_MAX + 1], given[WORD_MAX + 1];
+	const char *words[OPTIONS_MAX];
+	size_t n = 0;
+	for (; n < count && n < OPTIONS_MAX; n++) {
+		int len;
+		const char *name = name_of(&rows[n], &len);
+		snprintf(names[n], sizeof names[n], "%.*s", len, name);
+		words[n] = names[n];
+	}
+	snprintf(given, sizeof given, "%.*s", (int)strcspn(word, "="), word);
+	const char *meant = did_you_mean(given, words, n);
+	return complain_usage(v, "unknown option %.*s%s%s%s", (int)strcspn(word, "="), word,
+	        meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
 /* The option at argv[*at], whose value may be the next word, which *at then stands at. */
 static int read_option(
         const struct verb *v, const struct option_row *rows, size_t row_count, int argc, char **argv, int *at)
@@ -188,7 +247,7 @@ static int read_option(
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return print_usage(v, rows, row_count);
 	if (!row)
-		return complain_usage(v, "unknown option %.*s", (int)strcspn(word, "="), word);
+		return complain_option(v, rows, row_count, word);
 	const char *name = name_of(row, &len);
 	if (row->kind == OPTION_FLAG && value)
 		return complain_usage(v, "%.*s takes no value", len, name);

@@ -38,18 +38,18 @@ struct option_row {
 };
 
 /* Rows that several verbs have, in terms of struct server and struct extract_options. */
-#define SERVER_ROWS(server)                                                                         \
-	{"--url URL", OPTION_TEXT, &(server).url, 0, 0, "the server: https://symbols.example.org"}, \
-	        {"--ca-file FILE", OPTION_TEXT, &(server).ca_file, 0, 0,                            \
-	                "certificates to trust instead of the system's"},                           \
-	{                                                                                           \
-		"--insecure", OPTION_FLAG, &(server).insecure, 0, 0, "trust any certificate"        \
+#define SERVER_ROWS(server)                                                                                        \
+	{"--url URL", OPTION_TEXT, &(server).url, 0, 0, "the server: https://symbols.example.org (SYMBTOOL_URL)"}, \
+	        {"--ca-file FILE", OPTION_TEXT, &(server).ca_file, 0, 0,                                           \
+	                "certificates to trust instead of the system's"},                                          \
+	{                                                                                                          \
+		"--insecure", OPTION_FLAG, &(server).insecure, 0, 0, "trust any certificate"                       \
 	}
-#define KEY_ROWS(key, key_file)                                                                                 \
-	{"--api-key ID:KEY", OPTION_TEXT, &(key), 0, 0, "the key, or the line that symbolicated-keys printed"}, \
-	{                                                                                                       \
-		"--api-key-file FILE", OPTION_TEXT, &(key_file), 0, 0,                                          \
-		        "a file with the key; safer than --api-key, as is the variable SYMBTOOL_API_KEY"        \
+#define KEY_ROWS(key, key_file)                                                                                     \
+	{"--api-key ID:KEY", OPTION_TEXT, &(key), 0, 0, "the key, or the line that symbolicated-keys printed"},     \
+	{                                                                                                           \
+		"--api-key-file FILE", OPTION_TEXT, &(key_file), 0, 0,                                              \
+		        "a file with the key (SYMBTOOL_API_KEY_FILE); safer than --api-key, as is SYMBTOOL_API_KEY" \
 	}
 #define DEBUG_FILE_ROWS(extract, debuginfod)                                                     \
 	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                          \
@@ -88,6 +88,8 @@ int options_read_files(const struct verb *v, const struct option_row *rows, size
 
 /* Writes what has been printed. The first error of all calls; 0: none. One thread at a time. */
 int flush_output(void);
+/* Of these words the one that was probably meant; NULL: none is similar. */
+const char *did_you_mean(const char *word, const char *const *words, size_t count);
 /* Whether standard output is a terminal that shows colours, and NO_COLOR is not set. */
 bool is_coloured(void);
 

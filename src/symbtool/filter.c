@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,10 @@
 #include "symbtool/cli.h"
 #include "symbtool/file_kind.h"
 #include "symbtool/filter_names.h"
+#include "symbtool/text_input.h"
 #include "symbtool/visible.h"
 #include "text/module_table.h"
+#include "text/signs.h"
 
 enum {
 	BATCH_BYTES = 4 << 20, /* of text, before it is written */
@@ -45,6 +48,7 @@ struct filter {
 	char *text;
 	size_t len, used; /* bytes there, and read so far */
 	uint64_t base;    /* position of text[0] in the whole input */
+	uint64_t passed;  /* up to there, text was written before its line was whole */
 	struct text_frame *frames;
 	size_t frame_count;
 	uint32_t frame_cap;
@@ -57,7 +61,23 @@ struct filter {
 	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
 	unsigned lacking_count;
 	const char *program; /* of -e */
+	const struct filter_options *options;
 };
+
+/* Ctrl+C ends the program that writes the text, which still has to say why; the next one ends this program, too. */
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int number)
+{
+	interrupted = number;
+}
+
+static void catch_interrupts(void)
+{
+	struct sigaction now, catching = {.sa_handler = note_interrupt, .sa_flags = (int)SA_RESETHAND};
+	if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+		sigaction(SIGINT, &catching, NULL);
+}
 
 static bool take_frame(void *arg, const struct text_frame *frame)
 {
@@ -195,8 +215,14 @@ static void print_tally(const struct filter *f)
 static void compose(struct filter *f, const struct frame_names *names)
 {
 	uint64_t done = f->base; /* an object may have begun in earlier text */
+	if (f->passed > done)
+		done = f->passed < f->base + f->used ? f->passed : f->base + f->used;
 	for (size_t i = 0; i < f->frame_count; i++) {
 		const struct frame_names *n = &names[i];
+		if (!f->options->one_line)
+			text_put_inlines_below(&f->frames[i], i ? f->frames[i - 1].line : 0,
+			        i + 1 < f->frame_count ? f->frames[i + 1].line : 0, (struct str){f->text, f->used},
+			        f->base);
 		f->why[n->why] += f->frames[i].stack != TEXT_NO_STACK;
 		if (reason_is_of_module(n->why))
 			note_lacking(f, f->frames[i].module);
@@ -208,12 +234,28 @@ static void compose(struct filter *f, const struct frame_names *names)
 			put_text(f, from, (size_t)(f->text + (edit->at - f->base) - from));
 			bool bold = f->coloured && edit->style < TEXT_FIELDS;
 			put_text(f, "\033[1m", bold ? 4 : 0);
-			text_write_names(&f->out, edit->style, n->calls, n->count);
+			text_write_names(&f->out, edit, n->calls, n->count);
 			put_text(f, "\033[0m", bold ? 4 : 0);
 		}
 	}
 	put_text(f, f->text + (done - f->base), f->used - (size_t)(done - f->base));
 	flush_out(f);
+}
+
+/* What the user does not want to see is left out. */
+static bool cut_names(struct filter *f, struct frame_names *names)
+{
+	const struct naming *n = &f->options->naming;
+	size_t count = n->no_inlines && names->count ? 1 : names->count;
+	struct text_call *calls = arena_alloc(&f->arena, count * sizeof *calls);
+	if (!calls)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		calls[i] = (struct text_call){naming_function(n, names->calls[i].function, &f->arena),
+		        naming_file(n, names->calls[i].file), names->calls[i].line};
+	names->calls = calls;
+	names->count = count;
+	return true;
 }
 
 static void find_names(struct filter *f, struct frame_names *names)
@@ -241,6 +283,10 @@ static enum err end_batch(struct filter *f, struct error *e)
 		names[i] = (struct frame_names){.why = REASON_NO_ANSWER};
 	}
 	find_names(f, names);
+	const struct naming *n = &f->options->naming;
+	for (size_t i = 0; i < f->frame_count && (n->basenames || n->no_inlines || n->short_names); i++)
+		if (!cut_names(f, &names[i]))
+			return no_memory(e);
 	compose(f, names);
 	filter_names_settle(f->names);
 	if (f->out.failed)
@@ -289,39 +335,57 @@ static enum err read_lines(struct filter *f, bool last, struct error *e)
 /* ---- in ---- */
 
 /* Until then at most. */
-static bool wait_for_input(int fd, int64_t until)
+static bool wait_for_input(struct text_input *in, int64_t until)
 {
 	int64_t left = until - clock_now();
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	return poll(&p, 1, left > 0 ? (int)((left + MS - 1) / MS) : 0) == 1;
+	return text_input_wait(in, left > 0 ? (int)((left + MS - 1) / MS) : 0);
 }
 
-static enum err copy_input(struct filter *f, int fd, const char *name, struct error *e)
+/* What waits for the end of its line, such as a prompt, unless it may be a frame: then it gets its name first. */
+static void pass_on(struct filter *f)
+{
+	unsigned signs;
+	size_t from = f->passed > f->base ? (size_t)(f->passed - f->base) : 0;
+	if (from >= f->len)
+		return;
+	text_scan_line(f->text, f->text + f->len, &signs);
+	if (signs & SIGN_HEX)
+		return;
+	put_text(f, f->text + from, f->len - from);
+	flush_out(f);
+	f->passed = f->base + f->len;
+}
+
+static enum err copy_input(struct filter *f, struct text_input *in, bool is_pipe, const char *name, struct error *e)
 {
 	enum err err = ERR_OK;
 	bool bad = false;
 	int64_t until = 0; /* when the batch is written, unless more is there */
 	for (bool end = false; !end && !err;) {
-		ssize_t n = read(fd, f->text + f->len, TEXT_BYTES - f->len);
-		if (n < 0 && errno == EINTR)
+		size_t n;
+		struct error why;
+		enum err problem = text_input_read(in, f->text + f->len, TEXT_BYTES - f->len, &n, &why);
+		bool stop = interrupted && !is_pipe; /* a pipe ends when its writers have ended */
+		if (problem == ERR_BUSY && !stop)
 			continue;
-		if (n < 0 && errno == EAGAIN) {
-			poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
-			continue;
-		}
-		if (n < 0) {
-			complain(name, "%s", strerror(errno));
+		if (problem == ERR_NO_MEMORY)
+			return no_memory(e);
+		if (problem && problem != ERR_BUSY) {
+			complain(name, "%s", why.text);
 			bad = true;
 		}
-		end = n <= 0;
-		f->len += n > 0 ? (size_t)n : 0;
+		end = !n || stop || bad;
+		f->len += n;
 		if (!until)
 			until = clock_now() + patience;
 		err = read_lines(f, end, e);
-		if (!err && (end || f->used >= BATCH_BYTES || !wait_for_input(fd, until))) {
+		bool late = !err && !end && !wait_for_input(in, until);
+		if (!err && (end || f->used >= BATCH_BYTES || late)) {
 			err = end_batch(f, e);
 			until = 0;
 		}
+		if (!err && late)
+			pass_on(f);
 	}
 	return err || !bad ? err : ERR_IO;
 }
@@ -339,7 +403,11 @@ static enum err copy_file(struct filter *f, const char *path, struct error *e)
 		complain(path, "%s", strerror(errno));
 		return ERR_IO;
 	}
-	enum err err = copy_input(f, fd, standard ? "standard input" : path, e);
+	struct stat st;
+	bool is_pipe = fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+	struct text_input *in = text_input_new(fd);
+	enum err err = in ? copy_input(f, in, is_pipe, standard ? "standard input" : path, e) : no_memory(e);
+	text_input_free(in);
 	if (!standard)
 		close(fd);
 	return err;
@@ -406,7 +474,7 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 {
 	enum err err = ERR_OK;
 	size_t unreadable = 0;
-	for (size_t i = 0; i < count || (!count && !i); i++) {
+	for (size_t i = 0; !interrupted && (i < count || (!count && !i)); i++) {
 		if (i) { /* ids, maps and stacks of one file are not those of another */
 			text_reader_begin(f->reader);
 			filter_names_forget(f->names);
@@ -428,7 +496,7 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 
 enum err filter_run(const struct filter_options *o, char *const *paths, size_t count, struct error *e)
 {
-	struct filter f = {.text = malloc(TEXT_BYTES), .coloured = is_coloured(), .program = o->program};
+	struct filter f = {.text = malloc(TEXT_BYTES), .coloured = is_coloured(), .program = o->program, .options = o};
 	const char **files = calloc(o->module_count + 1, sizeof *files);
 	size_t file_count = 0;
 	struct local_symbols *local = NULL;
@@ -446,6 +514,7 @@ enum err filter_run(const struct filter_options *o, char *const *paths, size_t c
 	if (!err) {
 		local = local_symbols_new(o->extract, files, file_count);
 		f.names = local ? filter_names_new(local, o->server) : NULL;
+		catch_interrupts();
 		err = f.names ? copy_all(&f, paths, count, e) : no_memory(e);
 	}
 	filter_names_free(f.names);
@@ -457,5 +526,9 @@ enum err filter_run(const struct filter_options *o, char *const *paths, size_t c
 	free(f.frames);
 	free(f.text);
 	free(files);
+	if (interrupted) { /* as if it had not been caught */
+		signal(SIGINT, SIG_DFL);
+		raise(SIGINT);
+	}
 	return err;
 }

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "symbtool/cli.h"
 
@@ -29,14 +30,41 @@ static int usage(FILE *out)
 	return out == stdout ? EXIT_DONE : EXIT_USAGE;
 }
 
+/* What other tools call it. */
+static const char *other_name(const char *word)
+{
+	static const char *const names[][2] = {{"symbolize", "symbolicate"}, {"addr2line", "symbolicate"},
+	        {"filter", "symbolicate --filter"}, {"push", "push-symbols"}, {"upload", "push-symbols"},
+	        {"id", "file-id"}, {"ls", "list"}, {"rm", "remove"}, {"delete", "remove"}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(word, names[i][0]) == 0)
+			return names[i][1];
+	return NULL;
+}
+
+static int complain_verb(const char *word)
+{
+	const char *names[VERBS], *meant = other_name(word);
+	for (size_t i = 0; i < VERBS; i++)
+		names[i] = verbs[i]->name;
+	meant = meant ? meant : did_you_mean(word, names, VERBS);
+	if (access(word, F_OK) == 0 && !meant)
+		complain(word,
+		        "a file, not a verb: did you mean symbtool symbolicate, or file-id? symbtool --help lists all");
+	else if (meant)
+		complain(word, "unknown verb: did you mean %s?", meant);
+	else
+		complain(word, "unknown verb; symbtool --help lists all");
+	return EXIT_USAGE;
+}
+
 static int help(const char *name)
 {
 	char option[] = "--help", *arguments[] = {option, NULL};
 	for (size_t i = 0; i < VERBS; i++)
 		if (strcmp(name, verbs[i]->name) == 0)
 			return verbs[i]->run(verbs[i], 1, arguments);
-	complain(name, "unknown verb; symbtool --help lists all");
-	return EXIT_USAGE;
+	return complain_verb(name);
 }
 
 static int run_verb(int argc, char **argv)

@@ -5,9 +5,11 @@
 
 #include <curl/curl.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/process.h"
@@ -44,20 +46,61 @@ static const char *shown_url(char out[SHOWN_MAX], const char *url)
 	return out;
 }
 
-enum err server_check(struct server *s, struct error *e)
+const char *server_url(const char *given)
+{
+	const char *url = given ? given : getenv("SYMBTOOL_URL");
+	return url && *url ? url : NULL;
+}
+
+/* Whether a URL has one of these schemes; *host: what stands there, which the caller frees by curl_free. */
+static bool read_url(const char *text, char **scheme, char **host)
 {
 	CURLU *url = curl_url();
-	char *scheme = NULL, shown[SHOWN_MAX];
-	atomic_init(&s->cancel, false);
-	signal(SIGPIPE, SIG_IGN); /* a broken connection is an error, not the end */
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !url)
-		return no_memory(e);
-	bool ok = curl_url_set(url, CURLUPART_URL, s->url, 0) == CURLUE_OK &&
-	          curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-	          (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
-	curl_free(scheme);
+	*scheme = *host = NULL;
+	bool ok = url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+	          curl_url_get(url, CURLUPART_SCHEME, scheme, 0) == CURLUE_OK &&
+	          curl_url_get(url, CURLUPART_HOST, host, 0) == CURLUE_OK &&
+	          (strcmp(*scheme, "http") == 0 || strcmp(*scheme, "https") == 0);
 	curl_url_cleanup(url);
-	return ok ? ERR_OK : error_set(e, ERR_CONFIG, "%s: not an http:// or https:// URL", shown_url(shown, s->url));
+	return ok;
+}
+
+/* Without what stands behind the part that all paths have in common: the page's file, a route, a query. */
+static char *base_of(const char *url)
+{
+	static const char *const tails[] = {
+	        "/", "/index.html", "/symbolicate/v5", "/symbolicate/v4", "/symbolicate/text", "/symbolicate", "/"};
+	size_t len = strcspn(url, "?#");
+	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+		size_t n = strlen(tails[i]);
+		while (len > n && memcmp(url + len - n, tails[i], n) == 0)
+			len -= n;
+	}
+	return strndup(url, len);
+}
+
+enum err server_check(struct server *s, struct error *e)
+{
+	char *scheme, *host, shown[SHOWN_MAX];
+	atomic_init(&s->cancel, false);
+	atomic_init(&s->settled, false);
+	signal(SIGPIPE, SIG_IGN); /* a broken connection is an error, not the end */
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(s->base = base_of(s->url)))
+		return no_memory(e);
+	bool ok = read_url(s->url, &scheme, &host), bare = !strstr(s->url, "://");
+	if (!ok)
+		error_set(e, ERR_CONFIG, "%s: not an http:// or https:// URL%s%s", shown_url(shown, s->url),
+		        bare ? "; try https://" : "", bare ? s->url : "");
+	atomic_store(&s->settled, ok && strcmp(scheme, "https") == 0);
+	curl_free(scheme);
+	curl_free(host);
+	return ok ? ERR_OK : ERR_CONFIG;
+}
+
+void server_release(struct server *s)
+{
+	free(s->base);
+	s->base = NULL;
 }
 
 /* ---- callbacks of curl ---- */
@@ -161,16 +204,71 @@ static void free_headers(struct curl_slist *list, const char *secret)
 	curl_slist_free_all(list);
 }
 
+/* ---- from http to https ---- */
+
+/* Connections of several threads share a server. */
+static pthread_mutex_t base_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static char *full_url(const struct server_connection *c)
 {
-	size_t len = strlen(c->server->url);
-	static const char *const tails[] = {"/", "/symbolicate/v5", "/symbolicate/v4", "/"};
-	for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
-		size_t n = strlen(tails[i]);
-		while (len > n && memcmp(c->server->url + len - n, tails[i], n) == 0)
-			len -= n;
+	pthread_mutex_lock(&base_lock);
+	char *url = text_printf("%s%s", c->server->base, c->request->path);
+	pthread_mutex_unlock(&base_lock);
+	return url;
+}
+
+/* Takes the place to which the last reply sends, if it is the same host's by https. False: it is not. */
+static bool take_redirect(struct server_connection *c, const char *path)
+{
+	char *to = NULL, *scheme, *host, *new_scheme, *new_host;
+	size_t tail = strlen(path);
+	if (curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to) != CURLE_OK || !to)
+		return false;
+	size_t len = strlen(to);
+	bool ends = len > tail && strcmp(to + len - tail, path) == 0;
+	pthread_mutex_lock(&base_lock);
+	bool old = read_url(c->server->base, &scheme, &host), new = read_url(to, &new_scheme, &new_host);
+	bool good = ends && old && new &&strcmp(scheme, "http") == 0 && strcmp(new_scheme, "https") == 0 &&
+	            strcasecmp(host, new_host) == 0;
+	char *base = good ? strndup(to, len - tail) : NULL;
+	if (base) {
+		free(c->server->base);
+		c->server->base = base;
+		atomic_store(&c->server->settled, true);
 	}
-	return text_printf("%.*s%s", (int)len, c->server->url, c->request->path);
+	pthread_mutex_unlock(&base_lock);
+	curl_free(scheme);
+	curl_free(host);
+	curl_free(new_scheme);
+	curl_free(new_host);
+	return base != NULL;
+}
+
+/* Before a key is sent by http: asks without it whether the server sends people to https. */
+static CURLcode settle(struct server_connection *c)
+{
+	static const char path[] = "/__version__";
+	CURL *h = c->easy;
+	long status = 0;
+	char *url = text_printf("%s%s", c->server->base, path);
+	CURLcode code = url ? curl_easy_setopt(h, CURLOPT_URL, url) : CURLE_OUT_OF_MEMORY;
+	c->problem[0] = 0;
+	buffer_reset(c->body);
+	if (!code)
+		code = curl_easy_setopt(h, CURLOPT_HTTPHEADER, NULL);
+	if (!code)
+		code = curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, NULL);
+	if (!code)
+		code = curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
+	if (!code)
+		code = curl_easy_perform(h);
+	if (!code)
+		code = curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
+	bool elsewhere = !code && status >= 300 && status < 400;
+	if (!code && (!elsewhere || !take_redirect(c, path)))
+		atomic_store(&c->server->settled, !elsewhere);
+	free(url);
+	return code ? code : elsewhere && !atomic_load(&c->server->settled) ? CURLE_TOO_MANY_REDIRECTS : CURLE_OK;
 }
 
 static CURLcode perform(struct server_connection *c, const char *url, struct curl_slist *headers)
@@ -228,21 +326,44 @@ static bool is_hopeless(CURLcode code)
 	       code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR;
 }
 
+/* What a person can do about it; empty: nothing is known. */
+static const char *cure_of(const struct server_connection *c, CURLcode code, long status)
+{
+	const char *type = NULL;
+	curl_easy_getinfo(c->easy, CURLINFO_CONTENT_TYPE, &type);
+	if (code == CURLE_PEER_FAILED_VERIFICATION)
+		return "; --ca-file FILE trusts a certificate of your own";
+	if (code == CURLE_SSL_CONNECT_ERROR)
+		return "; if the server has no TLS, write http://";
+	if (type && strncmp(type, "text/html", strlen("text/html")) == 0 && status != 429 && status < 500)
+		return ": this is a web page, not the API; is the URL right?";
+	if (status == 401 && !c->server->authorization)
+		return "; give a key by --api-key-file";
+	return "";
+}
+
 /* A server may reply before it has read everything, so a status counts more than curl's result. */
 static enum err judge(struct server_connection *c, const char *url, CURLcode code, struct error *e)
 {
-	char text[160], shown[SHOWN_MAX];
+	char text[160], shown[SHOWN_MAX], *to = NULL;
 	long status = 0;
 	shown_url(shown, url);
 	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (status >= 300 || (code == CURLE_OK && status != 200)) {
+	const char *cure = cure_of(c, code, status);
+	curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to);
+	if (status >= 300 && status < 400 && to) {
+		char there[SHOWN_MAX];
+		return error_set(e, ERR_BAD_REQUEST, "%.80s: %ld, it is now %.80s: give that as --url", shown, status,
+		        shown_url(there, to));
+	}
+	if (status >= 300 || (code == CURLE_OK && (status != 200 || *cure))) {
 		server_text(c->body, text, sizeof text);
-		return error_set(e, status_error(status), "%.90s: %ld%s", shown, status, text);
+		return error_set(e, status_error(status), "%.90s: %ld%s%s", shown, status, text, cure);
 	}
 	if (code == CURLE_OK)
 		return ERR_OK;
-	return error_set(e, is_hopeless(code) ? ERR_IO : ERR_UNAVAILABLE, "%.90s: %.150s", shown,
-	        c->problem[0] ? c->problem : curl_easy_strerror(code));
+	return error_set(e, is_hopeless(code) ? ERR_IO : ERR_UNAVAILABLE, "%.90s: %.90s%s", shown,
+	        c->problem[0] ? c->problem : curl_easy_strerror(code), cure);
 }
 
 /* The pause that the server asks for, else twice the last one, slightly shortened at random so that clients do not all
@@ -280,20 +401,40 @@ static bool wait_for_another(struct server_connection *c, unsigned tries, int64_
 	return !atomic_load(&c->server->cancel);
 }
 
+/* One try. *again: it was sent on to https. */
+static enum err try_once(struct server_connection *c, struct curl_slist *headers, bool *again, struct error *e)
+{
+	CURLcode code = CURLE_OK;
+	long status = 0;
+	if (c->server->authorization && !atomic_load(&c->server->settled))
+		code = settle(c);
+	char *url = full_url(c);
+	if (!url)
+		return no_memory(e);
+	if (!code)
+		code = perform(c, url, headers);
+	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	*again = !code && status >= 300 && status < 400 && !atomic_load(&c->server->settled) &&
+	         take_redirect(c, c->request->path);
+	enum err err = *again ? ERR_OK : judge(c, url, code, e);
+	free(url);
+	return err;
+}
+
 enum err connection_send(
         struct server_connection *c, const struct server_request *request, struct buffer *body, struct error *e)
 {
 	struct curl_slist *headers = NULL;
-	enum err err = ERR_OK;
+	bool again = false;
 	int64_t give_up = 0;
 	c->request = request;
 	c->body = body;
 	c->told = 0;
-	char *url = full_url(c);
-	if (!url || !make_headers(c, &headers))
-		err = no_memory(e);
+	enum err err = make_headers(c, &headers) ? ERR_OK : no_memory(e);
 	for (unsigned tries = 0; !err; tries++) {
-		err = judge(c, url, perform(c, url, headers), e);
+		err = try_once(c, headers, &again, e);
+		if (!err && again)
+			err = try_once(c, headers, &again, e);
 		if (err)
 			tell_sent(c, 0);
 		if (err != ERR_UNAVAILABLE || !wait_for_another(c, tries, &give_up, e))
@@ -303,7 +444,6 @@ enum err connection_send(
 	if (!err)
 		tell_sent(c, (int64_t)request->len);
 	free_headers(headers, c->server->authorization);
-	free(url);
 	return err;
 }
 

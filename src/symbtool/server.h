@@ -16,16 +16,23 @@ enum { SERVER_REPLY_MAX = 300 << 20 }; /* bytes of a reply with names; servers s
 
 /* What all requests of a command share. Texts are not owned. */
 struct server {
-	const char *url;           /* http(s)://host[:port][/prefix] */
+	const char *url;           /* http(s)://host[:port][/prefix], or that of the page or of a route */
 	const char *authorization; /* header line; NULL: none */
 	const char *ca_file;       /* NULL: the system's */
 	bool insecure;             /* accept any certificate */
 	int64_t retry_time;        /* nanoseconds after its first failure until a request is given up */
 	atomic_bool cancel;        /* ends all requests */
+	/* set by server_check, and by a redirect from http to https: */
+	char *base;          /* the URL before all paths */
+	atomic_bool settled; /* no redirect is to be expected before a key is sent */
 };
 
-/* Checks the URL; the text says what is wrong. Call once, before any connection. */
+/* The URL that was given, else that of SYMBTOOL_URL; NULL: none, as for an empty one. */
+const char *server_url(const char *given);
+
+/* Checks the URL; the text says what is wrong. Call once, before any connection, and release it after the last. */
 enum err server_check(struct server *s, struct error *e);
+void server_release(struct server *s); /* also one that was not checked */
 
 /* One thread's connection. NULL if out of memory. */
 struct server_connection;
@@ -44,7 +51,8 @@ struct server_request {
 /* Puts the body of a reply with status 200 into the caller's buffer. Anything else is a failure, whose text names the
  * URL and includes the server's message with the uuid of its log: ERR_MISSING (404), ERR_FORBIDDEN (401, 403),
  * ERR_UNAVAILABLE (429, 5xx, no reply; retried until retry_time was over), ERR_BAD_REQUEST (any other). Each failed try
- * is reported on standard error. */
+ * is reported on standard error. A redirect from http to https on the same host is followed once; the API key is sent
+ * only when it is known that there is none. */
 enum err connection_send(
         struct server_connection *c, const struct server_request *request, struct buffer *body, struct error *e);
 /* The same for a reply that is a JSON object, of at most 64 MiB. NULL on failure. */

@@ -3,12 +3,18 @@
 #include <config.h>
 
 #include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "extract/ids.h"
 #include "symbtool/api_key.h"
+#include "symbtool/file_kind.h"
 #include "symbtool/server.h"
 #include "symbtool/cli.h"
 #include "symbtool/visible.h"
@@ -16,13 +22,15 @@
 static const char list_usage[] =
         "Usage: symbtool list [OPTION]... --url URL [ID]...\n"
         "\n"
-        "Lists the uploads of the executables with these IDs (FileIDs, build ids or debug ids); without an ID, all\n"
-        "uploads, the newest first. A star marks the sets that answer. The key needs the right \"read\"; with an\n"
+        "Lists the uploads of the executables with these IDs (FileIDs, build ids, debug ids, or the executables\n"
+        "themselves); without an ID, all uploads, the newest first. A star marks the sets that answer. The key needs "
+        "the right \"read\"; with an\n"
         "ID, \"upload\" is enough.\n";
-static const char remove_usage[] =
-        "Usage: symbtool remove [OPTION]... --url URL ID...\n"
-        "\n"
-        "Removes all uploads of the executables with these IDs, or only one set. The key needs the right \"remove\".\n";
+static const char remove_usage[] = "Usage: symbtool remove [OPTION]... --url URL ID...\n"
+                                   "\n"
+                                   "Removes all uploads of the executables with these IDs (or of these files), or only "
+                                   "one set. The key needs the\n"
+                                   "right \"remove\".\n";
 
 enum { PAGE = 200, PATH_BYTES = 4096 };
 
@@ -64,6 +72,13 @@ static const char *text_of(const json_t *set, const char *key)
 {
 	const char *text = json_string_value(json_object_get(set, key));
 	return text ? text : "-";
+}
+
+static void print_headings(const struct asking *a)
+{
+	if (!a->json)
+		printf("  %-32s %-20s %-10s %12s %-15s %s %s\n", "file id", "time", "kind", "bytes", "quality",
+		        "uploader", "set");
 }
 
 static void print_set(const struct asking *a, const char *file_id, json_t *set)
@@ -167,6 +182,29 @@ static enum err connect_to(struct asking *a, char **header, struct error *e)
 	return err;
 }
 
+/* An id, or a file that has one. */
+static enum err each_operand(struct asking *a, const char *word,
+        enum err (*one)(struct asking *a, const char *id, struct error *e), struct error *e)
+{
+	struct build_id slices[VIEW_SLICES_MAX];
+	struct file_id id;
+	char hex[FILE_ID_HEX + 1];
+	int fd = strchr(word, '/') || !file_id_parse(&id, str_from(word)) ? open(word, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd < 0 && strchr(word, '/') && !file_id_parse(&id, str_from(word)))
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	if (fd < 0)
+		return one(a, word, e);
+	size_t count = view_slices(slices, fd), i = 0;
+	enum err err = file_kind_check(word, TAKES_ELF, e);
+	do {
+		err = err ? err : file_id_of_fd(&id, fd, count ? &slices[i] : NULL, e);
+		file_id_hex(hex, &id);
+		err = err ? err : one(a, hex, e);
+	} while (!err && ++i < count);
+	close(fd);
+	return err;
+}
+
 static int each_id(const struct verb *v, struct asking *a, const struct operands *ids,
         enum err (*one)(struct asking *a, const char *id, struct error *e))
 {
@@ -174,16 +212,19 @@ static int each_id(const struct verb *v, struct asking *a, const struct operands
 	char *header = NULL;
 	unsigned failed = 0;
 	enum err err = connect_to(a, &header, &e);
+	if (!err && one == list_one)
+		print_headings(a);
 	if (!err && !ids->count)
 		err = list_all(a, &e);
 	if (err)
 		complain(v->name, "%s", e.text);
 	for (size_t i = 0; i < ids->count && !err; i++)
-		if (one(a, ids->items[i], &e)) {
+		if (each_operand(a, ids->items[i], one, &e)) {
 			complain(ids->items[i], "%s", e.text);
 			failed++;
 		}
 	connection_free(a->connection);
+	server_release(&a->server);
 	api_key_free(header);
 	return e.code == ERR_CONFIG ? EXIT_USAGE : err || failed ? EXIT_FAILED : EXIT_DONE;
 }
@@ -203,6 +244,7 @@ static int run_list(const struct verb *v, int argc, char **argv)
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &ids);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	a.server.url = server_url(a.server.url);
 	if (!a.server.url)
 		return complain_usage(v, "--url is missing");
 	if (ids.count && (a.uploader || a.by_size))
@@ -223,6 +265,7 @@ static int run_remove(const struct verb *v, int argc, char **argv)
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &ids);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	a.server.url = server_url(a.server.url);
 	if (!a.server.url || !ids.count)
 		return complain_usage(v, !a.server.url ? "--url is missing" : "no id");
 	return each_id(v, &a, &ids, remove_one);

@@ -242,6 +242,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	int code = options_read_files(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	p->server.url = server_url(p->server.url);
 	if (!p->server.url || !(operands.count + p->build_ids.count))
 		return complain_usage(v, !p->server.url ? "--url is missing" : "no file");
 	if (p->cut.extract.debug_file && (operands.count + p->build_ids.count > 1 || p->recursive))
@@ -254,6 +255,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	} else {
 		code = push_all(p, &operands);
 	}
+	server_release(&p->server);
 	api_key_free(header);
 	executables_release(&p->files);
 	return code;

@@ -48,7 +48,8 @@ static const char usage[] =
         "Unity, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, ClickHouse,\n"
         "Crashlytics, NAME+0xOFFSET; also after log prefixes, quoted in mails, in JSON strings and in HTML.\n"
         "\n"
-        "The exit code is 1 if a module was not found, or a line of standard input was malformed.\n";
+        "The exit code is 1 if a module was not found, nothing had a name, or a line of standard input was "
+        "malformed.\n";
 
 enum {
 	BATCH = 8192,   /* frames answered at a time */
@@ -65,7 +66,8 @@ struct symbolicate {
 	char *const *files;     /* the operands that are files, if there are several: of module 0, all together */
 	size_t file_count;
 	uint64_t retry_time;
-	bool json, filter;
+	bool json, filter, one_line;
+	struct naming naming;
 	const char *debuginfod; /* URLs */
 	/* for modules that are read here */
 	struct offmap **maps;
@@ -147,7 +149,7 @@ static enum err read_files(struct symbolicate *s, struct error *e)
 static enum err print_reply(struct symbolicate *s, struct error *e)
 {
 	if (!s->json)
-		return answer_print(&s->reply, &s->tally, e);
+		return answer_print(&s->reply, &s->naming, &s->tally, e);
 	print_json_text(stdout, (struct str){(const char *)s->reply.data, s->reply.len});
 	putchar('\n');
 	return ERR_OK;
@@ -172,7 +174,7 @@ static enum err print_answer(struct symbolicate *s, struct error *e)
 static enum err print_from_files(struct symbolicate *s, struct error *e)
 {
 	enum err err = read_files(s, e);
-	return err ? err : answer_print_local(&s->q, s->maps, &s->tally, e);
+	return err ? err : answer_print_local(&s->q, s->maps, &s->naming, &s->tally, e);
 }
 
 /* The frames of the reply, of all stacks. The caller releases it; NULL if out of memory. */
@@ -195,11 +197,32 @@ static bool has_decimal(const struct question *q)
 	return false;
 }
 
+/* Addresses without 0x that have a name: perhaps not the one that was meant. */
+static void tell_decimal(struct symbolicate *s, const json_t *frames)
+{
+	for (size_t i = 0; i < s->q.count && !s->warned; i++) {
+		const struct question_frame *f = &s->q.frames[i];
+		if (!f->as_hex || !json_object_get(json_array_get(frames, i), "function"))
+			continue;
+		complain("",
+		        "addresses without 0x are read as decimal: 0x%" PRIx64 "; for 0x%" PRIx64
+		        " write 0x, or give --hex",
+		        f->address, f->as_hex);
+		s->warned = true;
+	}
+}
+
 /* Addresses without 0x that say nothing, and would as hex. Forgets the question. */
 static enum err warn_of_decimal(struct symbolicate *s, struct error *e)
 {
 	json_t *frames = frames_of(s);
 	enum err err = ERR_OK;
+	tell_decimal(s, frames);
+	if (s->warned) {
+		json_decref(frames);
+		question_reset(&s->q);
+		return err;
+	}
 	if (question_read_as_hex(&s->q, frames, HEX_TRIED)) {
 		err = answer(s, e);
 		json_decref(frames);
@@ -344,6 +367,8 @@ static enum err filter(struct symbolicate *s, const struct operands *files, stru
 	struct filter_options o = {.extract = &s->extract,
 	        .modules = s->modules.items,
 	        .module_count = s->modules.count,
+	        .naming = s->naming,
+	        .one_line = s->one_line,
 	        .program = s->executable};
 	if (!err && s->server.url) {
 		s->server.retry_time = (int64_t)s->retry_time * SECOND;
@@ -418,6 +443,9 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	        {"--filter", OPTION_FLAG, &s->filter, 0, 0, "copy text, adding names"},
 	        {"--module NAME=ID|FILE", OPTION_LIST, &s->modules, 0, 0,
 	                "the id (build id, debug id or FileID) or file of a module in the text; may be repeated"},
+	        {"--one-line", OPTION_FLAG, &s->one_line, 0, 0,
+	                "with --filter, inlined calls on the line of their frame, not below it"},
+	        NAMING_ROWS(s->naming),
 	        {"--return-addresses", OPTION_FLAG, &s->q.return_addresses, 0, 0,
 	                "look up all but the first address of a stack one byte lower"},
 	        DEBUG_FILE_ROWS(s->extract, s->debuginfod),
@@ -429,19 +457,21 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	int code = options_read(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
+	s->server.url = server_url(s->server.url);
 	debuginfod_serve(&s->extract, s->debuginfod);
 	debug_dir_serve(&s->extract);
 	if (s->filter)
 		return run_filter(v, s, &operands);
-	if (s->modules.count)
-		return complain_usage(v, "--module needs --filter");
+	if (s->modules.count || s->one_line)
+		return complain_usage(v, "--%s needs --filter", s->modules.count ? "module" : "one-line");
 	enum err err = symbolicate(s, &operands, &e);
 	if (err)
 		complain("", "%s", e.text);
 	release_all(s);
 	if ((err == ERR_BAD_REQUEST || err == ERR_CONFIG) && !s->failed)
 		return EXIT_USAGE;
-	return err || s->bad_line || s->lacking ? EXIT_FAILED : EXIT_DONE;
+	bool nothing = s->tally.frames && !s->tally.named;
+	return err || s->bad_line || s->lacking || nothing ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int run_symbolicate(const struct verb *v, int argc, char **argv)
@@ -449,6 +479,7 @@ static int run_symbolicate(const struct verb *v, int argc, char **argv)
 	struct symbolicate s = {.retry_time = 30};
 	int code = run_with(v, &s, argc, argv);
 	free(s.modules.items);
+	server_release(&s.server);
 	return code;
 }
 

@@ -370,8 +370,9 @@ static void take_null(const struct text_reader *r, struct text_object *o, struct
 		if (!str_equal(key, str_from(values[i].key)))
 			continue;
 		o->unnamed = o->unnamed || values[i].style == TEXT_JSON_FUNCTION;
-		o->edits[o->edit_count++] =
-		        (struct text_edit){r->at + (uint64_t)(value - r->start), strlen("null"), values[i].style};
+		o->edits[o->edit_count++] = (struct text_edit){.at = r->at + (uint64_t)(value - r->start),
+		        .cut = strlen("null"),
+		        .style = (uint8_t)values[i].style};
 	}
 }
 
@@ -386,7 +387,8 @@ static void take_node_path(const struct text_reader *r, struct text_object *o, s
 		return;
 	o->lengths[JSON_PATH] = path.len - strlen(" []");
 	memmove(o->strings[JSON_PATH], o->strings[JSON_PATH] + strlen(" ["), o->lengths[JSON_PATH]);
-	o->edits[0] = (struct text_edit){r->at + (uint64_t)(value.data - r->start), 0, TEXT_AT | TEXT_STRING};
+	o->edits[0] = (struct text_edit){
+	        .at = r->at + (uint64_t)(value.data - r->start), .cut = 0, .style = TEXT_AT | TEXT_STRING};
 	o->node_symbol = o->lengths[JSON_PATH] > 0;
 }
 
@@ -439,8 +441,9 @@ static void take_function(const struct text_reader *r, struct text_object *o, st
 	if (symbol)
 		take_node_path(r, o, value);
 	else if (!o->named && value.len)
-		o->unknown = (struct text_edit){r->at + (uint64_t)(from - r->start),
-		        (uint32_t)(value.data + value.len + 1 - from), TEXT_JSON_SENTRY_MEMBERS};
+		o->unknown = (struct text_edit){.at = r->at + (uint64_t)(from - r->start),
+		        .cut = (uint32_t)(value.data + value.len + 1 - from),
+		        .style = TEXT_JSON_SENTRY_MEMBERS};
 }
 
 /* A key whose opening quote has been passed, and its value if that is a string or null. False if the line ends in it.

@@ -13,7 +13,8 @@
 
 enum { DEBUG_ID_PART = 8 }; /* hex digits with which each debug id and build id begins */
 enum { SEARCH_TIMES = 64 }; /* how often each byte of a line may be searched for a module, in all ways to cut it */
-enum { SIGN_FIRST = 64 };   /* the line begins as a heading of a report or a line of a map or table may */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* with which Windows begins a text */
+enum { SIGN_FIRST = 64 };              /* the line begins as a heading of a report or a line of a map or table may */
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
@@ -280,6 +281,17 @@ void text_found_named(struct text_reader *r, const struct text_named *named)
 		                          text_span_of(r, named->module), named->line});
 }
 
+/* No prefix of a log stands before it, nor is it in a string, in HTML or among colours. */
+static bool is_alone(const struct text_reader *r)
+{
+	struct rest before = {r->start, r->begins ? r->begins : r->stacks.line.at};
+	if (r->mapped || r->escaped || r->stacks.in_json || before.at > before.end)
+		return false;
+	take_literal(&before, BYTE_ORDER_MARK);
+	blanks(&before);
+	return before.at == before.end;
+}
+
 bool text_found(struct text_reader *r, struct text_frame *f, struct str path, struct str id, enum text_id kind)
 {
 	if (r->result || path.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
@@ -291,6 +303,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 		return true;
 	r->frames++;
 	r->all_frames++;
+	f->alone = is_alone(r);
 	if (r->stacks.wanted)
 		keep_replaced(r, f);
 	tell_in_stack(r, f);
@@ -368,7 +381,7 @@ void text_edit_one(
 		style = (enum text_style)((unsigned)style | r->escaped);
 		end = before_colours(r, at, end);
 	}
-	f->edits[0] = (struct text_edit){r->at + at, (uint32_t)(end - at), style};
+	f->edits[0] = (struct text_edit){.at = r->at + at, .cut = (uint32_t)(end - at), .style = (uint8_t)style};
 	f->edit_count = 1;
 }
 
@@ -929,7 +942,7 @@ static bool read_json(struct text_reader *r, struct rest line, unsigned signs)
 static void read_plain(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	struct rest line = {at, end = without_end(at, end)};
-	take_literal(&line, "\xef\xbb\xbf"); /* the mark with which Windows begins a text */
+	take_literal(&line, BYTE_ORDER_MARK);
 	at = behind_prefix(r, line.at, end, signs);
 	line.at = at < end ? behind_common(r, at, end) : at;
 	r->frames = 0;

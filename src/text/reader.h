@@ -36,14 +36,19 @@ enum text_style {
 	TEXT_JSON_SENTRY,         /* further members of an object, each after a comma */
 	TEXT_JSON_SENTRY_MEMBERS, /* the same without the first comma */
 	TEXT_JSON_IPS,
-	TEXT_STRING = 64, /* with one of those before TEXT_FIELDS: in a string of JSON */
-	TEXT_HTML = 128,  /* likewise: in HTML */
+	/* with one of those before TEXT_FIELDS: */
+	TEXT_INNERMOST = 16, /* only the first call; the others stand below, by another edit */
+	TEXT_BELOW = 32,     /* those others, each on a line of its own: at the end of the frame's line */
+	TEXT_STRING = 64,    /* in a string of JSON */
+	TEXT_HTML = 128,     /* in HTML */
 };
 
 struct text_edit {
 	uint64_t at; /* in the whole text given to the reader */
 	uint32_t cut;
-	enum text_style style;
+	uint8_t style;  /* enum text_style */
+	uint8_t indent; /* of TEXT_BELOW: columns before the frame */
+	bool crlf;      /* of TEXT_BELOW: lines end with a carriage return, too */
 };
 
 /* What an address is relative to. These differ if an executable has a fixed address, or its segments are shifted. */
@@ -81,6 +86,7 @@ struct text_frame {
 	enum text_base base;
 	uint32_t file;      /* without a module: the number, from 1, of the one beside it; 0: none */
 	uint32_t process;   /* of several in one text; see text_reader_place */
+	bool alone;         /* nothing stands before it in its line but blanks: see text_put_inlines_below */
 	bool below_unknown; /* right below a return address that may be a signal's trampoline: the maps tell */
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;

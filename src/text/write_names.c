@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/put.h"
+#include "text/scan.h"
 
 bool text_edit_applies(const struct text_edit *edit, uint64_t *done)
 {
@@ -13,6 +14,33 @@ bool text_edit_applies(const struct text_edit *edit, uint64_t *done)
 		return false;
 	*done = edit->at + edit->cut;
 	return true;
+}
+
+enum {
+	STEP = 4, /* columns by which inlined calls stand behind their frame */
+	TAB = 8,
+	INDENT_MAX = 200,
+};
+
+void text_put_inlines_below(struct text_frame *f, uint64_t before, uint64_t after, struct str text, uint64_t base)
+{
+	struct text_edit *edit = f->edits, *below = f->edits + 1;
+	if (!f->alone || f->edit_count != 1 || f->stack == TEXT_NO_STACK || edit->style >= TEXT_FIELDS ||
+	        f->line == before || f->line == after)
+		return;
+	const char *start = text.data, *at = text.data + (edit->at - base), *end = text.data + text.len;
+	const char *feed = memrchr(start, '\n', (size_t)(at - start)), *stop = memchr(at, '\n', (size_t)(end - at));
+	struct rest line = {feed ? feed + 1 : start, stop ? stop : end};
+	bool crlf = line.end > at && line.end[-1] == '\r';
+	unsigned indent = 0;
+	for (; is_blank(peek(&line)) && indent < INDENT_MAX; line.at++)
+		indent = *line.at == ' ' ? indent + 1 : (indent / TAB + 1) * TAB;
+	edit->style |= TEXT_INNERMOST;
+	*below = (struct text_edit){.at = base + (uint64_t)(line.end - crlf - text.data),
+	        .style = (uint8_t)((edit->style & ~TEXT_INNERMOST) | TEXT_BELOW),
+	        .indent = (uint8_t)indent,
+	        .crlf = crlf};
+	f->edit_count++;
 }
 
 static void put_words(struct buffer *out, const char *text)
@@ -173,17 +201,31 @@ static void put_json_members(struct buffer *out, const char *function, const cha
 	}
 }
 
-void text_write_names(struct buffer *out, enum text_style style, const struct text_call *calls, size_t count)
+/* As llvm-symbolizer --pretty-print has them. */
+static void put_below(
+        struct buffer *out, const struct text_edit *edit, const struct text_call *calls, size_t count, const char *at)
+{
+	for (size_t i = 1; i < count; i++) {
+		put_words(out, edit->crlf ? "\r\n" : "\n");
+		buffer_printf(out, "%*s(inlined by) ", edit->indent + STEP, "");
+		put_call(out, &calls[i], at, 0);
+	}
+}
+
+void text_write_names(struct buffer *out, const struct text_edit *edit, const struct text_call *calls, size_t count)
 {
 	static const char *const forms[][3] = {[TEXT_AT] = {"", " at ", ""},
 	        [TEXT_IN] = {" in ", " ", " "},
 	        [TEXT_BLANK] = {"", " ", ""},
 	        [TEXT_PARENTHESES] = {" (", " at ", ")"}};
 	const struct text_call *function = &calls[count - 1];
-	unsigned escaped = style & (TEXT_STRING | TEXT_HTML), form = style & ~escaped;
-	if (form < TEXT_FIELDS) {
+	unsigned escaped = edit->style & (TEXT_STRING | TEXT_HTML);
+	unsigned form = edit->style & ~(escaped | TEXT_INNERMOST | TEXT_BELOW);
+	if (edit->style & TEXT_BELOW) {
+		put_below(out, edit, calls, count, forms[form][1]);
+	} else if (form < TEXT_FIELDS) {
 		put_words(out, forms[form][0]);
-		put_calls(out, calls, count, forms[form][1], escaped);
+		put_calls(out, calls, edit->style & TEXT_INNERMOST ? 1 : count, forms[form][1], escaped);
 		put_words(out, forms[form][2]);
 	}
 	switch (form) {

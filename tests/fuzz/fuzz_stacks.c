@@ -93,7 +93,7 @@ static void write_names(const uint8_t *data, size_t size)
 	call.file.len = 0;
 	buffer_init(&out, 64 << 20);
 	for (int style = TEXT_AT; style <= TEXT_FIELDS; style++)
-		text_write_names(&out, (enum text_style)style, &call, 1);
+		text_write_names(&out, &(struct text_edit){.style = (uint8_t)style}, &call, 1);
 	for (size_t i = 0; i < out.len; i++)
 		fuzz_check(out.data[i] >= ' ' && out.data[i] != 0x7f, "a control character");
 	buffer_release(&out);

@@ -2256,7 +2256,7 @@ static void expect_names(enum text_style style, const struct text_call *calls, s
 {
 	struct buffer out;
 	buffer_init(&out, 1 << 20);
-	text_write_names(&out, style, calls, count);
+	text_write_names(&out, &(struct text_edit){.style = (uint8_t)style}, calls, count);
 	buffer_append(&out, "", 1);
 	assert_string_equal((const char *)out.data, expected);
 	buffer_release(&out);

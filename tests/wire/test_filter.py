@@ -3,11 +3,13 @@
 the form that docs/stack-text.md names, with offsets of a program that was compiled here."""
 
 import glob
+import json
 import os
 import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -228,12 +230,93 @@ def test_address_sanitizer(tmp_path, compiler):
     program = compile_c(str(tmp_path), "asan", SOURCE, "-fsanitize=address", compiler=compiler)
     report = crash(program, "ASAN_OPTIONS")
     assert "AddressSanitizer: heap-buffer-overflow" in report and "faulty" not in report
-    out = filtered(report)
+    out = filtered(report, "--one-line")
     expect_places(out, SOURCE, ("inlined", "inlined"), ("faulty", "faulty"), ("main", "main"))
     frame = next(line for line in out.splitlines() if line.startswith("    #0"))
     assert re.match(r"    #0 0x[0-9a-f]+ in inlined \S+\.c:\d+, inlined by faulty \S+\.c:\d+ \(\S+\+0x[0-9a-f]+\)", frame), frame
     # every other byte is as it was
     assert re.sub(r"(?m)^( +#\d+ 0x\w+) in .*? \(/", r"\1  (/", re.sub(r"\) \(.* at \S+\)", ")", out)) == report
+
+
+def test_inlined_calls_stand_below_their_frame_where_its_line_has_nothing_else(tmp_path):
+    program = compile_c(str(tmp_path), "below", SOURCE, "-fsanitize=address")
+    report = crash(program, "ASAN_OPTIONS")
+    frame = next(line for line in report.splitlines() if line.startswith("    #0"))
+    places = r"in inlined (\S+\.c:\d+) (.*)"
+    out = filtered(report).split("\n")
+    at = next(i for i, line in enumerate(out) if line.startswith("    #0"))
+    assert re.search(places, out[at]) and re.fullmatch(r" {8}\(inlined by\) faulty \S+\.c:\d+", out[at + 1])
+    assert re.sub(r" in .*? \(/", "  (/", out[at]) == frame and "inlined by" not in out[at]
+    # with carriage returns, at the end of a text, without the last line feed
+    for text in (f"{frame}\r\n{frame}\r\n", frame):
+        lines = filtered(text).split("\n")
+        assert [line.rstrip("\r") for line in lines if "(inlined by)" in line] == [out[at + 1]] * text.count("#0")
+        assert all(line.endswith("\r") for line in lines[:-1]) or "\r" not in text
+    # a summary, a log's prefix, a string of JSON and HTML keep them on the line
+    for text in (f"Nov 24 22:41:00 host app[71]: {frame}\n", json.dumps({"log": f"{frame}\n"}) + "\n", frame.replace("<", "&lt;") + " &lt;\n", "x\n" + f"[rank0]: {frame}\n" * 2):
+        assert filtered(text).count("\n") == text.count("\n") and ", inlined by faulty" in filtered(text), text
+    assert "(inlined by)" not in filtered(report, "--one-line") and filtered(report, "--one-line").count("\n") == report.count("\n")
+    only = filtered(report, "--no-inlines", "-s")
+    assert "inlined by" not in only and re.search(r" in inlined below\.c:\d+ \(", only)
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd", "utf-16-le", "utf-16-be"])
+def test_what_is_packed_or_utf_16_is_read(tmp_path, name):
+    program = compile_c(str(tmp_path), "packed", SOURCE, "-fsanitize=address")
+    report = crash(program, "ASAN_OPTIONS") + "\u00e9 \u20ac \U0001f600\n"
+    wanted = filtered(report)
+    assert wanted.count(" in main ") == 2
+    if name in ("gzip", "zstd"):
+        data = subprocess.run([name, "-c"], input=report.encode(), capture_output=True, check=True).stdout
+    else:
+        data = ("\ufeff" + report).encode(name)
+    path = tmp_path / "report"
+    path.write_bytes(data)
+    for source in ([str(path)], []):
+        done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", *source], input=None if source else data, capture_output=True, timeout=BOUND)
+        assert done.returncode == 0 and done.stdout.decode() == wanted
+    if name in ("gzip", "zstd"):
+        path.write_bytes(data[:-6])
+        done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", str(path)], capture_output=True, timeout=BOUND)
+        assert done.returncode == 1 and b"ends early" in done.stderr
+
+
+def test_a_prompt_without_a_line_feed_is_passed_on(tmp_path):
+    program = compile_c(str(tmp_path), "prompt", SOURCE, "-fsanitize=address")
+    frame = next(line for line in crash(program, "ASAN_OPTIONS").splitlines() if line.startswith("    #0"))
+    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
+        p.stdin.write(b"Continue (y/n)? ")
+        p.stdin.flush()
+        assert os.read(p.stdout.fileno(), 100) == b"Continue (y/n)? "  # would wait for ever
+        p.stdin.write(b"y\n    #0 ")
+        p.stdin.flush()
+        assert p.stdout.readline() == b"y\n"
+        assert os.read(p.stdout.fileno(), 100) == b"    #0 "
+        p.stdin.write(frame[len("    #0 ") :].encode() + b"\n")
+        p.stdin.close()
+        assert b" in inlined " in p.stdout.read()
+        assert p.wait(BOUND) == 0
+
+
+def test_ctrl_c_loses_nothing_that_a_dying_program_says():
+    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        p.stdin.write(b"first\n")
+        p.stdin.flush()
+        assert p.stdout.readline() == b"first\n"
+        p.send_signal(signal.SIGINT)
+        p.stdin.write(b"I was interrupted\n")
+        p.stdin.close()
+        assert p.stdout.read() == b"I was interrupted\n" and p.stderr.read()
+        assert p.wait(BOUND) == -signal.SIGINT
+    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        p.stdin.write(b"first\n")
+        p.stdin.flush()
+        assert p.stdout.readline() == b"first\n"
+        end = time.monotonic() + BOUND
+        while p.poll() is None and time.monotonic() < end:
+            p.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        assert p.poll() == -signal.SIGINT
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -432,7 +515,7 @@ def kept(one, name):
 
 def test_what_coredumpctl_printed(one):
     text, out = kept(one, "coredumpctl-252.txt")
-    right = text.replace("n/a (app + 0x1129)", "inlined at app.c:4, inlined by faulty at app.c:8 (app + 0x1129)")
+    right = text.replace("n/a (app + 0x1129)", "inlined at app.c:4 (app + 0x1129)\n                    (inlined by) faulty at app.c:8")
     assert out == right.replace("n/a (app + 0x114a)", "main at app.c:14 (app + 0x114a)")
 
 
@@ -566,8 +649,13 @@ def test_a_crash_is_named_alike_by_files_by_the_server_and_over_http(one, tmp_pa
     assert mine.findall(filtered(report, "--url", url(one))) == by_files
     ident = subprocess.run([SYMBTOOL, "file-id", program], capture_output=True, text=True, check=True).stdout.split()[0]
     text = f"MODULE Linux x86_64 {ident} crashes\n{report}"
-    reply = Client(one.node.nginx.port).request("POST", "/symbolicate/text", text)
-    assert reply.status == 200 and mine.findall(reply.body.decode()) == by_files
+    for query, options in (("?inlines=lines", []), ("", ["--one-line"]), ("?inlines=none", ["--no-inlines"])):
+        reply = Client(one.node.nginx.port).request("POST", f"/symbolicate/text{query}", text)
+        out = filtered(text, "--url", url(one), *options)
+        assert reply.status == 200 and mine.findall(reply.body.decode()) == mine.findall(out)
+        below = re.findall(r"(?m)^ {8}\(inlined by\) .*", out)
+        assert below == re.findall(r"(?m)^ {8}\(inlined by\) .*", reply.body.decode()) and bool(below) == (query == "?inlines=lines")
+        assert any(", inlined by faulty" in names for names in mine.findall(out)) == (query == "")
 
 
 def test_a_fixed_address_executable(one, tmp_path):

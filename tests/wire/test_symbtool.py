@@ -1159,11 +1159,13 @@ def test_an_address_that_was_meant_as_hex_is_told(program):
     """Without 0x it is decimal, where nothing is; as hex it is in a function."""
     named = (f for f in v5_frames(run("symbolicate", "--json", program, *map(hex, code_addresses(program))).stdout) if "function" in f)
     meant, function = next((f["module_offset"][2:], f["function"]) for f in named if f["module_offset"][2:].isdigit())
-    done = run("symbolicate", program, meant)
+    done = run("symbolicate", program, meant, code=1)
     assert "??" in done.stdout and f"has no name; 0x{meant} is in {function}: write 0x, or give --hex" in done.stderr
     for words in ([f"0x{meant}"], ["--hex", meant]):
         done = run("symbolicate", program, *words)
         assert function in done.stdout and "decimal" not in done.stderr
+    done = run("symbolicate", program, str(int(meant, 16)))
+    assert function in done.stdout and f"read as decimal: 0x{meant}; for 0x{int(meant, 16)} write 0x" in done.stderr
 
 
 def test_a_line_with_no_address_is_told(program):
