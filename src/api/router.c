@@ -17,7 +17,9 @@ struct action {
 };
 
 enum { BAD_BODY = 1, BAD_KEY = 2, HEALTH_CHECK = 4, NO_STORE = 8 };
-#define SYM_FILE "*.sym" /* for a path: every one that sym_path_is takes, and no other row */
+/* For a path: every one that sym_path_is or file_path_is takes, and no other row. */
+#define SYM_FILE "*.sym"
+#define OTHER_FILE "*"
 
 struct route {
 	const char *path; /* NULL: everything that no other row matches */
@@ -42,7 +44,10 @@ static const struct route routes[] = {
                 {{"GET", symbols_show_handle}, {"DELETE", symbols_remove_handle}}},
         {"/api/symbols", false, "symbols", BAD_KEY | NO_STORE, {{"GET", symbols_list_handle}}},
         {SYM_FILE, false, "sym", NO_STORE, {{"GET", sym_get_handle}}},
+        {OTHER_FILE, false, "file", NO_STORE, {{"GET", file_get_handle}}},
+        {"/buildid/", true, "buildid", NO_STORE, {{"GET", buildid_get_handle}}},
         {"/cache/", true, "cache", BAD_KEY, {{"DELETE", cache_delete_handle}}},
+        {"/upload/auth_info", false, "auth_info", BAD_KEY, {{"POST", auth_info_handle}}},
         {"/upload", false, "zip_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"POST", sym_zip_handle}}},
         {"/api/sym/", true, "sym_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"PUT", sym_put_handle}}},
         {"/api/key", false, "key", BAD_KEY | HEALTH_CHECK, {{"GET", key_handle}}},
@@ -96,6 +101,8 @@ static bool is_route(const struct route *r, struct str path)
 	struct str want = str_from(r->path);
 	if (strcmp(r->path, SYM_FILE) == 0)
 		return sym_path_is(path);
+	if (strcmp(r->path, OTHER_FILE) == 0)
+		return file_path_is(path);
 	if (r->prefix ? path.len > want.len : path.len == want.len + 1 && path.data[want.len] == '/')
 		path.len = want.len;
 	return str_equal(path, want);
@@ -171,7 +178,7 @@ void router_handle(struct exchange *x)
 	static pthread_once_t counted = PTHREAD_ONCE_INIT;
 	struct error e;
 	pthread_once(&counted, count_routes);
-	x->path = without_slashes(x->path);
+	x->path = sym_path_without_try(without_slashes(x->path));
 	x->route = find_route(x->path);
 	const struct route *r = &routes[x->route];
 	const struct action *action = find_action(r, x->method);

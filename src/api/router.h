@@ -21,11 +21,14 @@ void symbols_remove_handle(struct exchange *x);
 void symbols_list_handle(struct exchange *x);
 void cache_delete_handle(struct exchange *x); /* cache.c */
 void sym_zip_handle(struct exchange *x);      /* sym_zip.c */
-void sym_put_handle(struct exchange *x);      /* sym_put.c */
-void missing_handle(struct exchange *x);      /* missing.c */
-void key_handle(struct exchange *x);          /* key.c */
-void sym_get_handle(struct exchange *x);      /* sym_get.c */
-void heartbeat_handle(struct exchange *x);    /* status.c */
+void auth_info_handle(struct exchange *x);
+void sym_put_handle(struct exchange *x);  /* sym_put.c */
+void missing_handle(struct exchange *x);  /* missing.c */
+void key_handle(struct exchange *x);      /* key.c */
+void sym_get_handle(struct exchange *x);  /* sym_get.c */
+void file_get_handle(struct exchange *x); /* file_get.c */
+void buildid_get_handle(struct exchange *x);
+void heartbeat_handle(struct exchange *x); /* status.c */
 void lbheartbeat_handle(struct exchange *x);
 void version_handle(struct exchange *x);
 void broken_handle(struct exchange *x);

@@ -1,265 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /NAME/ID/FILE.sym: a symbol file as it is stored, for tools that read symbol files themselves. It is passed on
- * while it arrives, gzip as gzip; what is stored as zstd is unpacked for clients that do not say that they take it.
- * Ranges are cut out of the stream, so that they work with every source. */
+/* GET /NAME/ID/FILE.sym: a symbol file as it is stored, for tools that read symbol files themselves. */
 #include <config.h>
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/missing.h"
 #include "api/router.h"
-#include "api/sym_path.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/permits.h"
-#include "base/unpack.h"
-#include "cache/page_memcached.h"
 #include "api/services.h"
-#include "symfiles/symfiles.h"
-
-enum { UNPACKED_SIZE = 64 << 10, EXTRA_MAX = 512 };
-
-struct sending {
-	struct exchange *x;
-	struct bucket_head head;
-	enum packing packing;
-	uint8_t first[PACKING_HEAD]; /* until the packing is known */
-	size_t first_len;
-	struct unpacker *unpacker; /* NULL: sent as stored */
-	uint8_t *unpacked;
-	uint64_t skip, left; /* bytes before those to send; bytes to send */
-	char extra[EXTRA_MAX];
-	bool begun; /* a reply has been begun */
-	bool ended; /* a reply has been made: x is gone */
-};
-
-/* ---- the head ---- */
-
-/* Whether it is one whole entity tag, which a header line can hold. */
-static bool is_etag(const char *text)
-{
-	const char *quoted = strncmp(text, "W/", 2) == 0 ? text + 2 : text;
-	size_t len = strlen(quoted);
-	return len >= 2 && quoted[0] == '"' && strcspn(quoted + 1, "\"\r\n") == len - 2 && quoted[len - 1] == '"';
-}
-
-/* Whether a list of entity tags in a header contains the object's, or is an asterisk. */
-static bool names_etag(const char *list, const char *etag)
-{
-	return list && *etag && (strcmp(list, "*") == 0 || strstr(list, etag));
-}
-
-/* Whether the client asks for a range, and of the object as it is now: If-Range takes no weak tag and no list. */
-static bool wants_range(const struct sending *s)
-{
-	const char *if_range = exchange_param(s->x, "HTTP_IF_RANGE");
-	return str_equal(s->x->method, str_from("GET")) &&
-	       (!if_range || (*if_range == '"' && strcmp(if_range, s->head.etag) == 0));
-}
-
-/* One range of bytes of an object of this length; false: the header is not one, and is ignored. *satisfiable: it lies
- * within the object. */
-static bool read_range(const char *text, uint64_t length, uint64_t *from, uint64_t *to, bool *satisfiable)
-{
-	char *end;
-	if (!text || strncmp(text, "bytes=", 6) != 0)
-		return false;
-	text += 6;
-	bool suffix = *text == '-';
-	if (text[suffix] < '0' || text[suffix] > '9')
-		return false;
-	uint64_t a = strtoull(text + suffix, &end, 10);
-	if (suffix) {
-		*from = a < length ? length - a : 0;
-		*to = length;
-		*satisfiable = a > 0 && length > 0;
-		return *end == 0;
-	}
-	if (*end != '-')
-		return false;
-	bool open = end[1] == 0;
-	if (!open && (end[1] < '0' || end[1] > '9'))
-		return false;
-	uint64_t b = open ? UINT64_MAX : strtoull(end + 1, &end, 10);
-	if ((!open && *end) || b < a)
-		return false;
-	*from = a;
-	*to = b < length ? b + 1 : length;
-	*satisfiable = a < length;
-	return true;
-}
-
-static void add_extra(struct sending *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add_extra(struct sending *s, const char *format, ...)
-{
-	size_t n = strlen(s->extra);
-	va_list args;
-	va_start(args, format);
-	vsnprintf(s->extra + n, sizeof s->extra - n, format, args);
-	va_end(args);
-}
-
-/* Nothing of the file is sent. */
-static bool reply_without(struct sending *s, int status, const char *type, const char *body)
-{
-	s->ended = true;
-	exchange_reply_text(s->x, status, type, s->extra, str_from(body));
-	return false;
-}
-
-static bool start_unpacking(struct sending *s)
-{
-	s->unpacker = unpacker_new();
-	s->unpacked = malloc(UNPACKED_SIZE);
-	return s->unpacker && s->unpacked && unpacker_start(s->unpacker, PACKING_ZSTD);
-}
-
-/* The part of the object that is asked for; *status becomes 206 or 416 if it is not all of it. */
-static void choose_range(struct sending *s, int *status)
-{
-	bool satisfiable = true;
-	uint64_t from = 0, to = s->head.length;
-	if (wants_range(s) && read_range(exchange_param(s->x, "HTTP_RANGE"), s->head.length, &from, &to, &satisfiable))
-		*status = satisfiable ? 206 : 416;
-	s->skip = *status == 206 ? from : 0;
-	s->left = *status == 206 ? to - from : s->head.length;
-	if (*status == 206)
-		add_extra(s, "Content-Range: bytes %llu-%llu/%llu\r\n", (unsigned long long)from,
-		        (unsigned long long)to - 1, (unsigned long long)s->head.length);
-	else if (*status == 416)
-		add_extra(s, "Content-Range: bytes */%llu\r\n", (unsigned long long)s->head.length);
-}
-
-/* Its packing is known. False: the reply is complete. */
-static bool begin_reply(struct sending *s)
-{
-	int status = 200;
-	bool head_only = str_equal(s->x->method, str_from("HEAD"));
-	bool unpacks = s->packing == PACKING_ZSTD && !exchange_accepts(s->x, "zstd");
-	bool sized = s->head.sized && !unpacks;
-	if (!unpacks && *s->head.etag)
-		add_extra(s, "ETag: %s\r\n", s->head.etag);
-	if (!unpacks && names_etag(exchange_param(s->x, "HTTP_IF_NONE_MATCH"), s->head.etag))
-		return reply_without(s, 304, "text/plain", "");
-	s->left = EXCHANGE_UNSIZED;
-	if (sized)
-		choose_range(s, &status);
-	if (status == 416)
-		return reply_without(s, 416, "application/json",
-		        "{\"error\":\"the file ends before this range\",\"title\":\"Range Not "
-		        "Satisfiable\",\"status\":416}");
-	if (sized)
-		add_extra(s, "Accept-Ranges: bytes\r\n");
-	if (!unpacks && (s->packing == PACKING_GZIP || s->packing == PACKING_ZSTD))
-		add_extra(s, "Content-Encoding: %s\r\n", s->packing == PACKING_GZIP ? "gzip" : "zstd");
-	if (unpacks && !head_only && !start_unpacking(s))
-		return false;
-	s->begun = true;
-	exchange_reply_begin_stored(s->x, status, "text/plain", s->extra, s->left);
-	if (!head_only)
-		return true;
-	s->ended = true;
-	exchange_reply_end(s->x);
-	return false;
-}
-
-/* ---- the body ---- */
-
-/* The part of these bytes that is asked for. False: nothing more is needed. */
-static bool send_stored(struct sending *s, const uint8_t *data, size_t len)
-{
-	size_t skip = len < s->skip ? len : (size_t)s->skip;
-	s->skip -= skip;
-	len -= skip;
-	size_t n = len < s->left ? len : (size_t)s->left;
-	if (n > 0 && !exchange_reply_add(s->x, data + skip, n))
-		return false;
-	if (s->left != EXCHANGE_UNSIZED)
-		s->left -= n;
-	return s->left > 0;
-}
-
-static bool send_unpacked(struct sending *s, const uint8_t *data, size_t len)
-{
-	size_t got;
-	do {
-		if (unpacker_step(s->unpacker, &data, &len, s->unpacked, UNPACKED_SIZE, &got) ||
-		        (got > 0 && !exchange_reply_add(s->x, s->unpacked, got)))
-			return false;
-	} while (len > 0 || got == UNPACKED_SIZE);
-	return true;
-}
-
-static bool send_bytes(struct sending *s, const uint8_t *data, size_t len)
-{
-	return s->unpacker ? send_unpacked(s, data, len) : send_stored(s, data, len);
-}
-
-static bool on_begin(void *arg, const struct bucket_head *head)
-{
-	struct sending *s = arg;
-	s->head = *head;
-	if (!is_etag(s->head.etag))
-		s->head.etag[0] = 0;
-	return true;
-}
-
-static bool on_bytes(void *arg, const uint8_t *data, size_t len)
-{
-	struct sending *s = arg;
-	while (len > 0 && s->packing == PACKING_UNKNOWN) {
-		s->first[s->first_len++] = *data++;
-		len--;
-		s->packing = packing_of(s->first, s->first_len);
-	}
-	if (s->packing == PACKING_UNKNOWN)
-		return true;
-	if (!s->begun && (!begin_reply(s) || !send_bytes(s, s->first, s->first_len)))
-		return false;
-	return len == 0 || send_bytes(s, data, len);
-}
-
-/* What is left to do when the transfer is over. */
-static void finish(struct sending *s, const struct bucket_result *result)
-{
-	struct error e;
-	bool whole = result->outcome == BUCKET_OK;
-	if (s->ended)
-		return;
-	/* a file of a few bytes or none */
-	if (whole && !s->begun) {
-		s->packing = PACKING_NONE;
-		if (begin_reply(s))
-			send_stored(s, s->first, s->first_len);
-		if (s->ended)
-			return;
-	}
-	whole = s->unpacker ? whole && unpacker_complete(s->unpacker) : whole || s->left == 0;
-	if (!s->begun) {
-		error_set(&e, ERR_UNAVAILABLE, "the file cannot be fetched right now: %.150s", result->text);
-		exchange_reply_error(s->x, &e, 2);
-	} else if (whole) {
-		exchange_reply_end(s->x);
-	} else {
-		log_event(LOG_LEVEL_WARNING, "download broken", "%s, request %s", result->text, s->x->request_id);
-		exchange_reply_cut(s->x);
-	}
-}
-
-/* ---- the request ---- */
-
-/* The module's marker, which other hosts change when its file does; 0 without memcached. */
-static uint64_t marker_of(const struct module_hash *hash)
-{
-	struct root_get get = {.hash = hash};
-	struct mc_client *client = modules_memcached(services_modules());
-	if (client)
-		page_memcached_roots(client, &get, 1, clock_now() + SECOND);
-	return get.reached ? get.marker : 0;
-}
+#include "api/stored.h"
+#include "api/sym_path.h"
+#include "base/permits.h"
 
 static void refuse(struct exchange *x, enum err code, const char *text)
 {
@@ -270,25 +20,13 @@ static void refuse(struct exchange *x, enum err code, const char *text)
 
 static const char missing[] = "no source has this symbol file";
 
-/* The URL lets anybody read the file, so nobody but the client is told. */
-static void redirect(struct exchange *x, const char *url)
-{
-	char *extra = text_printf("Location: %s\r\nCache-Control: no-store\r\n", url);
-	if (!extra) {
-		refuse(x, ERR_NO_MEMORY, "out of memory");
-		return;
-	}
-	exchange_reply_text(x, 302, "text/plain", extra, str_from(""));
-	free(extra);
-}
-
 /* As Tecken does: the client learns the module's own name and id. Relative, since what is before the path here may not
  * be all that is before it at nginx. */
 static void redirect_to_module(struct exchange *x, const struct code_module *m)
 {
 	char path[BUCKET_PATH_MAX + 8] = "../../";
 	bucket_object_path(path + strlen(path), m->name, m->id);
-	redirect(x, path);
+	stored_redirect(x, path);
 }
 
 /* No source has the file: the path may be that of a code file. */
@@ -311,48 +49,24 @@ static void try_code_id(struct exchange *x, const struct symfile *file, const st
 	}
 }
 
-static void send_file(struct exchange *x, const struct symfile *file, const struct symfiles_since *since)
-{
-	struct sending s = {.x = x};
-	char *url = NULL;
-	bool redirects = x->config->downloads == DOWNLOADS_REDIRECT && str_equal(x->method, str_from("GET"));
-	struct symfiles_reader reader = {
-	        {on_begin, on_bytes, &s}, exchange_accepts(x, "zstd"), redirects ? &url : NULL};
-	struct bucket_result result;
-	struct error e;
-	if (symfiles_get(services_symfiles(), file, &reader, &result, &e))
-		exchange_reply_error(x, &e, 1);
-	else if (result.outcome == BUCKET_MISSING)
-		try_code_id(x, file, since);
-	else if (url)
-		redirect(x, url);
-	else
-		finish(&s, &result);
-	free(url);
-	unpacker_free(s.unpacker);
-	free(s.unpacked);
-}
-
 static void answer(struct exchange *x, const struct symfile *file)
 {
-	struct symfiles_since since = {.forgotten = symfiles_forgotten(services_symfiles())};
-	since.marker = marker_of(&file->hash);
+	const struct stored_form form = {"text/plain", false, x->config->downloads == DOWNLOADS_REDIRECT};
+	struct symfiles_since since = stored_since(file);
 	if (symfiles_is_missing(services_symfiles(), file, since.marker)) {
 		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
 		return;
 	}
 	permit_give();
-	if (file->by_code)
+	if (file->sort == SYMFILE_BY_CODE || !stored_send(x, file, &form))
 		try_code_id(x, file, &since);
-	else
-		send_file(x, file, &since);
 }
 
 void sym_get_handle(struct exchange *x)
 {
 	struct module_want want;
-	struct symfile file;
+	struct symfile file = {.path = NULL};
 	bool own;
 	if (x->config->downloads == DOWNLOADS_NO) {
 		refuse(x, ERR_NOT_FOUND, "no such page");
@@ -362,7 +76,8 @@ void sym_get_handle(struct exchange *x)
 		refuse(x, ERR_NO_MEMORY, "out of memory");
 	} else {
 		file.hash = want.own.hash;
-		file.by_code = !own; /* it is called otherwise than a symbol file of that name */
+		/* it is called otherwise than a symbol file of that name */
+		file.sort = own ? SYMFILE_SYM : SYMFILE_BY_CODE;
 		answer(x, &file);
 	}
 }

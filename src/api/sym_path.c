@@ -54,3 +54,36 @@ bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct
 	*own = str_equal(file, bucket_stem(*name));
 	return true;
 }
+
+/* Whether b is a, or the name of the cabinet with a. */
+static bool is_name_of(struct str a, struct str b)
+{
+	return a.len > 0 && a.len == b.len && memcmp(a.data, b.data, a.len - 1) == 0 &&
+	       (b.data[a.len - 1] == a.data[a.len - 1] || b.data[a.len - 1] == '_');
+}
+
+bool file_path_is(struct str path)
+{
+	struct str s[SEGMENTS];
+	return split(path, s) && s[1].len && hex_only(s[1]) && is_name_of(s[0], s[2]);
+}
+
+bool file_path_read(struct exchange *x, struct str path, struct str *name, struct str *id, bool *packed)
+{
+	struct str s[SEGMENTS];
+	if (!split(path, s) || sym_path_decode(x, s[0], name) || sym_path_decode(x, s[1], id) ||
+	        !bucket_can_hold(*name, *id))
+		return false;
+	*packed = !str_equal(s[0], s[2]);
+	return true;
+}
+
+struct str sym_path_without_try(struct str path)
+{
+	static const char before[] = "/" BUCKET_TRY;
+	const size_t n = strlen(before);
+	if (path.len <= n || memcmp(path.data, before, n) != 0)
+		return path;
+	struct str rest = {path.data + n, path.len - n};
+	return sym_path_is(rest) || file_path_is(rest) ? rest : path;
+}

@@ -232,13 +232,13 @@ static enum err store_zip(struct zip_upload *u, struct error *e)
 /* ---- the request ---- */
 
 /* Tecken's tokens are our keys without the word APIKey, and what is wrong with one is always 403. */
-static enum err check_token(struct zip_upload *u, struct error *e)
+static enum err check_token(const struct exchange *x, bool *owner, char key_id[64], struct error *e)
 {
-	const char *token = exchange_param(u->x, "HTTP_AUTH_TOKEN");
+	const char *token = exchange_param(x, "HTTP_AUTH_TOKEN");
 	if (!token)
 		return error_set(e, ERR_FORBIDDEN, "this requires an Auth-Token to authenticate the request");
-	u->target.owner = upload_check_token(token, RIGHT_INVALIDATE, u->key_id, e) == ERR_OK;
-	enum err err = upload_check_token(token, RIGHT_UPLOAD, u->key_id, e);
+	*owner = upload_check_token(token, RIGHT_INVALIDATE, key_id, e) == ERR_OK;
+	enum err err = upload_check_token(token, RIGHT_UPLOAD, key_id, e);
 	return err == ERR_UNAUTHORIZED ? (e->code = ERR_FORBIDDEN) : err;
 }
 
@@ -289,7 +289,7 @@ static enum err take_zip(struct zip_upload *u, struct error *e)
 
 static enum err upload(struct zip_upload *u, struct error *e)
 {
-	enum err err = check_token(u, e);
+	enum err err = check_token(u->x, &u->target.owner, u->key_id, e);
 	if (err)
 		return err;
 	u->client = store_permit_take_sym(u->x, e);
@@ -327,5 +327,25 @@ void sym_zip_handle(struct exchange *x)
 		metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
 		exchange_reply_error(x, &e, 2);
 	}
+	free(text);
+}
+
+/* What Mozilla's upload-symbols asks before it uploads. Keys do not expire, which its protocol cannot say. */
+void auth_info_handle(struct exchange *x)
+{
+	static const json_int_t year_2100 = 4102444800;
+	struct error e;
+	char key_id[64];
+	bool owner;
+	enum err err = check_token(x, &owner, key_id, &e);
+	json_t *body = err ? NULL
+	                   : json_pack("{s:s, s:b, s:I, s:i}", "email", key_id, "try_symbols", 0, "token_expires_at",
+	                             year_2100, "upload_api_version", 1);
+	char *text = err ? NULL : json_text(body, JSON_COMPACT);
+	json_decref(body);
+	if (text)
+		exchange_reply_text(x, 200, "application/json", NULL, str_from(text));
+	else
+		exchange_reply_error(x, err ? &e : (no_memory(&e), &e), 1);
 	free(text);
 }

@@ -79,6 +79,10 @@ const struct config_row config_rows[] = {
         {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream redirect", true, SYMBOLS,
                 "Serve symbol files to anyone who asks for /NAME/ID/FILE.sym. redirect: send clients to S3 for files "
                 "in S3, by a URL that is valid for five minutes."},
+        {"file_downloads", TYPE_CHOICE, AT(file_downloads), "no", 0, 0, "no stream redirect", true, SYMBOLS,
+                "Serve executables and debug files of elf+, debuginfod+ and uploads to anyone, as symbol servers of "
+                "Windows (/NAME/ID/NAME) and debuginfod (/buildid/ID/...) do, and what source_code names "
+                "(docs/executables.md)."},
         {"download_parallel", TYPE_COUNT, AT(download_parallel), "4", 1, 1024, NULL, false, SYMBOLS,
                 "Concurrent downloads, each on a worker; more get 503."},
         {"executables_parallel", TYPE_COUNT, AT(executables_parallel), "2", 1, 64, NULL, false, SYMBOLS,

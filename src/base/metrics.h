@@ -140,7 +140,7 @@ void metric_transfer(unsigned source, enum transfer_outcome outcome, int64_t nan
 void metric_name_source(unsigned source, const char *url);
 
 /* Requests by route (an index into the router's table, below METRIC_ROUTES) and status. */
-enum { METRIC_ROUTES = 24 };
+enum { METRIC_ROUTES = 32 };
 void metric_request(unsigned route, int status);
 void metric_request_seconds(unsigned route, int64_t nanoseconds);
 /* name is kept, not copied, and contains nothing that a label's value must escape. A route without one has no series.

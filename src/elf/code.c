@@ -3,11 +3,14 @@
 
 #include "elf/code.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/permits.h"
 #include "elf/source_code.h"
@@ -157,6 +160,56 @@ enum err elf_code_segments(
 	*known = found;
 	pthread_mutex_unlock(&code->lock);
 	return loaded->count > 0 ? ERR_OK : error_set(e, ERR_MISSING, none);
+}
+
+/* ---- sections ---- */
+
+struct section_file {
+	int file;
+	uint64_t size;
+};
+
+static enum err add_section(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	struct section_file *s = arg;
+	s->size += len;
+	return write_all(s->file, data, len)
+	               ? ERR_OK
+	               : error_set(e, ERR_UNAVAILABLE, "executable_folder cannot be written: %s", strerror(errno));
+}
+
+static enum err load_section(
+        struct elf_code *code, const struct build_id *id, const char *name, struct section_file *s, struct error *e)
+{
+	const struct build_id_question question = {.whole = *id};
+	const struct elf_taker taker = {.section_name = name, .section = {add_section, s}};
+	struct elf_source_report report = {.code_size = 0};
+	struct bucket_client *client = bucket_client_new(code->buckets);
+	enum err err = client ? ask_sources(code, client, &question, &taker, &report, e) : no_memory(e);
+	bucket_client_free(client);
+	return err;
+}
+
+enum err elf_code_section(struct elf_code *code, const struct build_id *id, const char *name,
+        enum err (*send)(void *arg, int file, uint64_t size), void *arg, struct error *e)
+{
+	struct section_file s = {.file = -1};
+	if (!code->sources.extractors)
+		return error_set(e, ERR_MISSING, "this server has no source of executables");
+	permit_give();
+	enum err err = ERR_OK;
+	if (atomic_fetch_add(&code->asking, 1) >= code->config->executables_parallel)
+		err = error_set(e, ERR_UNAVAILABLE, "too many requests for code at a time; try again");
+	else if ((s.file = file_open_unnamed(code->config->executable_folder)) < 0)
+		err = error_set(e, ERR_UNAVAILABLE, "executable_folder: %s", strerror(errno));
+	if (!err)
+		err = load_section(code, id, name, &s, e);
+	if (!err)
+		err = send(arg, s.file, s.size);
+	if (s.file >= 0)
+		close(s.file);
+	atomic_fetch_sub(&code->asking, 1);
+	return err;
 }
 
 /* ---- source code ---- */

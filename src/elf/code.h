@@ -23,6 +23,12 @@ enum err elf_code_get(struct elf_code *code, const struct build_id_question *que
 enum err elf_code_segments(
         struct elf_code *code, const struct build_id_question *question, struct file_map *loaded, struct error *e);
 
+/* The bytes of a section of the debug file or the executable, as they are there. name: SECTION_NAME_MAX at most, of
+ * letters, digits, '.', '_', '+' and '-'. send gets a file with them, size bytes from its beginning, which is gone
+ * afterwards; what it returns is returned. Errors are those of elf_code_get, and as few run at a time. */
+enum err elf_code_section(struct elf_code *code, const struct build_id *id, const char *name,
+        enum err (*send)(void *arg, int file, uint64_t size), void *arg, struct error *e);
+
 /* source_code_get, of which as few run at a time. */
 enum err elf_code_source(
         struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e);

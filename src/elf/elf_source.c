@@ -4,6 +4,7 @@
 #include "elf/elf_source.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -226,6 +227,7 @@ static enum bucket_outcome read_file(struct elf_load *l, int file)
 	        .question = l->question,
 	        .sink = l->taker->sink,
 	        .code = l->taker->code,
+	        .section = l->taker->section,
 	        .provide = provide,
 	        .provide_arg = l,
 	        .take = l->taker->take,
@@ -245,9 +247,8 @@ static enum bucket_outcome read_file(struct elf_load *l, int file)
 }
 
 /* Asks for one file after the other until one says anything. */
-static void load_whole(struct elf_load *l, const struct build_id *id)
+static void load_files(struct elf_load *l, enum layout_use use, const struct build_id *id)
 {
-	enum layout_use use = l->taker->executable ? LAYOUT_CODE : LAYOUT_DEBUG;
 	enum bucket_outcome outcome = BUCKET_MISSING;
 	for (unsigned number = 0; outcome == BUCKET_MISSING;) {
 		int file;
@@ -256,6 +257,13 @@ static void load_whole(struct elf_load *l, const struct build_id *id)
 		outcome = read_file(l, file);
 		close(file);
 	}
+}
+
+static void load_whole(struct elf_load *l, const struct build_id *id)
+{
+	load_files(l, l->taker->executable ? LAYOUT_CODE : LAYOUT_DEBUG, id);
+	if (l->taker->section_name && l->result->outcome == BUCKET_MISSING)
+		load_files(l, LAYOUT_CODE, id);
 }
 
 /* Asks for one file after the other, by name and id, until one says anything. */
@@ -369,6 +377,8 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
 	        .result = result,
 	        .report = report};
 	l.limits.segments = taker->executable && !range;
+	if (taker->section_name)
+		snprintf(l.limits.section, sizeof l.limits.section, "%s", taker->section_name);
 	if (range) {
 		l.limits.code = true;
 		l.limits.code_start = range->start;

@@ -54,6 +54,10 @@ struct elf_taker {
 	bool executable;
 	const struct code_range *range;
 	struct code_sink code;
+	/* Neither, but the bytes of the section of this name (as in struct job_limits), if not NULL: of the debug file,
+	 * or else of the executable. */
+	const char *section_name;
+	struct section_sink section;
 };
 
 /* One attempt at the source, which is not of the kind BUCKET_SYMS, for the module whose build id answers the question.

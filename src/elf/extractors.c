@@ -240,7 +240,9 @@ static enum err judge_end(struct reading *s, struct error *e)
 	if (!err && !s->known)
 		return error_set(e, ERR_CORRUPT, "its reader sent nothing");
 	if (!err)
-		return s->job->limits.code || s->job->limits.segments ? ERR_OK : symbfile_reader_finish(s->reader, e);
+		return s->job->limits.code || s->job->limits.segments || *s->job->limits.section
+		               ? ERR_OK
+		               : symbfile_reader_finish(s->reader, e);
 	if (err == ERR_NO_MEMORY)
 		return died(s, "needed too much memory", e);
 	/* its cage or thread; once it has seen the file, it has no such excuse */
@@ -389,10 +391,14 @@ static enum err take_packet(struct reading *s, struct error *e)
 	case PACKET_CODE:
 		return take_code(s, e);
 	case PACKET_RECORDS:
-		if (!s->known || s->job->limits.code || s->job->limits.segments)
+		if (!s->known || s->job->limits.code || s->job->limits.segments || *s->job->limits.section)
 			return error_set(e, ERR_CORRUPT, "its reader sent records before a build id");
 		text_hash_add(s->hash, p->data, p->len);
 		return symbfile_reader_feed(s->reader, p->data, p->len, e);
+	case PACKET_SECTION:
+		if (!s->known || !*s->job->limits.section)
+			return error_set(e, ERR_CORRUPT, "its reader sent a section that was not asked for");
+		return s->job->section.add(s->job->section.arg, p->data, p->len, e);
 	case PACKET_LACKS:
 		if (p->len != 8)
 			return error_set(e, ERR_CORRUPT, "its reader sent an unknown message");

@@ -44,6 +44,12 @@ struct code_sink {
 	void *arg;
 };
 
+/* Receives the bytes of a section. */
+struct section_sink {
+	enum err (*add)(void *arg, const uint8_t *data, size_t len, struct error *e);
+	void *arg;
+};
+
 enum { PROVIDE_NONE = -1, PROVIDE_FAILED = -2 };
 
 /* One file. */
@@ -53,6 +59,7 @@ struct extraction {
 	const struct build_id_question *question; /* the file must have a build id that answers it */
 	struct symbfile_sink sink;                /* for records */
 	struct code_sink code;                    /* for instructions, if limits.code is set */
+	struct section_sink section;              /* if limits.section is set */
 	/* Returns a descriptor, which extract_file closes, of the file with the debug data of a build id; or
 	 * PROVIDE_NONE; or PROVIDE_FAILED, which ends the job with ERR_UNAVAILABLE. name: of a file of shared entries,
 	 * of any bytes, as the file says; empty: it is none. Neither: the package of the file's split units (.dwp). May

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CODE_ID_BYTES = 8 }; /* of a Windows program: its time stamp and the size of its image */
+
 /* The build id stands between the two texts, whole, or with a slash behind its first two digits. Debug files come
  * before executables: they name more. Only executables have code. */
 static const struct layout {
@@ -14,32 +16,39 @@ static const struct layout {
 	enum layout_use use;
 	const char *before, *after;
 	bool divided;
+	bool other; /* the file is for another use, but may do */
 } layouts[] = {
-        {BUCKET_DEBUGINFOD, LAYOUT_DEBUG, "buildid/", "/debuginfo", false},
-        {BUCKET_DEBUGINFOD, LAYOUT_DEBUG, "buildid/", "/executable", false},
-        {BUCKET_DEBUGINFOD, LAYOUT_CODE, "buildid/", "/executable", false},
-        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", ".debug", true},                  /* distributions, gdb */
-        {BUCKET_ELF, LAYOUT_DEBUG, "_.debug/elf-buildid-sym-", "/_.debug", false}, /* symbol servers (SSQP) */
-        {BUCKET_ELF, LAYOUT_DEBUG, "", "/debuginfo", true},                        /* Symbolicator's unified layout */
-        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", "/debug", true},                  /* perf buildid-cache */
-        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", "/elf", true},                    /* the same */
-        {BUCKET_ELF, LAYOUT_DEBUG, "", "/executable", true},                       /* unified */
-        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", "", true}, /* distributions: a link to the program */
-        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", "/elf", true}, {BUCKET_ELF, LAYOUT_CODE, "", "/executable", true},
-        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", ".debug", true}, /* not every such file is without code */
+        {BUCKET_DEBUGINFOD, LAYOUT_DEBUG, "buildid/", "/debuginfo", false, false},
+        {BUCKET_DEBUGINFOD, LAYOUT_DEBUG, "buildid/", "/executable", false, true},
+        {BUCKET_DEBUGINFOD, LAYOUT_CODE, "buildid/", "/executable", false, false},
+        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", ".debug", true, false},                  /* distributions, gdb */
+        {BUCKET_ELF, LAYOUT_DEBUG, "_.debug/elf-buildid-sym-", "/_.debug", false, false}, /* symbol servers (SSQP) */
+        {BUCKET_ELF, LAYOUT_DEBUG, "", "/debuginfo", true, false},       /* Symbolicator's unified layout */
+        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", "/debug", true, false}, /* perf buildid-cache */
+        {BUCKET_ELF, LAYOUT_DEBUG, ".build-id/", "/elf", true, true},    /* the same */
+        {BUCKET_ELF, LAYOUT_DEBUG, "", "/executable", true, true},       /* unified */
+        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", "", true, false},        /* distributions: a link to the program */
+        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", "/elf", true, false},
+        {BUCKET_ELF, LAYOUT_CODE, "", "/executable", true, false},
+        {BUCKET_ELF, LAYOUT_CODE, ".build-id/", ".debug", true, true}, /* not every such file is without code */
 };
+
+static void print_path(char out[LAYOUT_PATH_MAX], const struct layout *l, const struct build_id *id)
+{
+	char hex[BUILD_ID_HEX + 1];
+	build_id_hex(hex, id->bytes, id->len);
+	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
+}
 
 bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_use use, unsigned number,
         const struct build_id *id)
 {
-	char hex[BUILD_ID_HEX + 1];
 	const struct layout *l = layouts, *end = l + sizeof layouts / sizeof *layouts;
 	while (l < end && (l->kind != kind || l->use != use || number-- > 0))
 		l++;
 	if (l == end)
 		return false;
-	build_id_hex(hex, id->bytes, id->len);
-	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
+	print_path(out, l, id);
 	return true;
 }
 
@@ -63,13 +72,13 @@ static void lower(char *text)
 bool layout_windows_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id)
 {
 	char hex[BUILD_ID_HEX + 1];
-	if ((id->len != 8 && id->len != WINDOWS_ID_BYTES) || number > 2 || !*name)
+	if ((id->len != CODE_ID_BYTES && id->len != WINDOWS_ID_BYTES) || number > 2 || !*name)
 		return false;
 	const uint8_t *b = id->bytes, *last = b + id->len - 4;
 	uint32_t size = (uint32_t)last[0] << 24 | (uint32_t)last[1] << 16 | (uint32_t)last[2] << 8 | last[3];
 	size_t digits = 2 * (id->len - 4);
 	for (size_t i = 0; i < id->len - 4; i++)
-		snprintf(hex + 2 * i, 3, "%02X", b[id->len == 8 ? i : guid_order[i]]);
+		snprintf(hex + 2 * i, 3, "%02X", b[id->len == CODE_ID_BYTES ? i : guid_order[i]]);
 	int n = snprintf(out, LAYOUT_NAMED_MAX, "%s/%.*s%" PRIx32 "/%s", name, (int)digits, hex, size, name);
 	if (number == 1)
 		out[n - 1] = '_';
@@ -102,6 +111,42 @@ bool layout_mac_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *na
 	default:
 		return false;
 	}
+}
+
+bool layout_code_id(struct build_id *id, struct str hex)
+{
+	char digits[2 * CODE_ID_BYTES + 1] = "0000000000000000";
+	const size_t stamp = CODE_ID_BYTES;
+	if (hex.len <= stamp || hex.len > 2 * CODE_ID_BYTES)
+		return false;
+	memcpy(digits, hex.data, stamp);
+	memcpy(digits + 2 * CODE_ID_BYTES - (hex.len - stamp), hex.data + stamp, hex.len - stamp);
+	return build_id_parse(id, str_from(digits));
+}
+
+static bool windows_file(char out[LAYOUT_NAMED_MAX], unsigned number, const struct layout_file *f)
+{
+	static const unsigned numbers[2][2] = {{0, 2}, {1, 1}};
+	if (number > 1 || !layout_windows_path(out, numbers[f->packed][number], f->name, &f->id))
+		return false;
+	if (f->packed && number == 1)
+		lower(out);
+	return true;
+}
+
+bool layout_file_path(char out[LAYOUT_NAMED_MAX], enum bucket_kind kind, unsigned number, const struct layout_file *f)
+{
+	if (*f->name)
+		return kind == BUCKET_ELF && windows_file(out, number, f);
+	for (unsigned i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+		const struct layout *l = &layouts[i];
+		if (l->kind == kind && l->use == f->use && !l->other && number-- == 0) {
+			print_path(out, l, &f->id);
+			return true;
+		}
+	}
+	/* the layouts of Mach-O files that are not among those of ELF, and have the UUID in the path */
+	return kind == BUCKET_ELF && f->use == LAYOUT_DEBUG && number < 2 && layout_mac_path(out, number, "", &f->id);
 }
 
 /* Letters, digits and few others, in parts that lead nowhere else. */

@@ -24,6 +24,20 @@ bool layout_mac_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *na
 /* Whether it is a file's name of letters, digits, '.', '_', '+' and '-' only; then it is copied. */
 bool layout_name(char out[LAYOUT_NAME_MAX], struct str name);
 
+/* A file as debuggers ask servers for it: by its build id, or a Mach-O file's UUID (name is empty); or by its name and
+ * what layout_windows_path has. */
+struct layout_file {
+	enum layout_use use;
+	bool packed;                /* the cabinet in place of a named file */
+	char name[LAYOUT_NAME_MAX]; /* a named file's */
+	struct build_id id;
+};
+/* Where it may be, by number from 0 on: only what the id is in, and nothing else of that program. False: there are no
+ * more. */
+bool layout_file_path(char out[LAYOUT_NAMED_MAX], enum bucket_kind kind, unsigned number, const struct layout_file *f);
+/* Reads a code id of Windows: eight hex digits of the time stamp, then the size of the image. */
+bool layout_code_id(struct build_id *id, struct str hex);
+
 /* The path of a file of shared entries (dwz -m) that no layout has by its build id, by the name in a link to it, which
  * may be of any bytes: what is behind its "/.dwz", as distributions have them. False: there is none. */
 enum { LAYOUT_SHARED_MAX = 256 };

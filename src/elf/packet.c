@@ -90,18 +90,19 @@ void job_limits_print(char out[JOB_LIMITS_TEXT], const struct job_limits *l)
 {
 	char question[BUILD_ID_QUESTION_TEXT + 1];
 	build_id_question_text(question, &l->question);
-	snprintf(out, JOB_LIMITS_TEXT, "%" PRIu64 " %" PRIu64 " %u %u %d %d %d %d %" PRIu64 " %" PRIu64 " %s",
+	snprintf(out, JOB_LIMITS_TEXT, "%" PRIu64 " %" PRIu64 " %u %u %d %d %d %d %" PRIu64 " %" PRIu64 " %s %s",
 	        l->memory, l->file_size, l->seconds, l->threads, l->sandbox, l->segments, l->code, l->to_function_end,
-	        l->code_start, l->code_size, question);
+	        l->code_start, l->code_size, question, l->section);
 }
 
 bool job_limits_parse(struct job_limits *l, const char *text)
 {
 	char question[BUILD_ID_QUESTION_TEXT + 1];
 	int sandbox, segments, code, to_end;
-	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %u %u %d %d %d %d %" SCNu64 " %" SCNu64 " %161s", &l->memory,
+	l->section[0] = 0;
+	if (sscanf(text, "%" SCNu64 " %" SCNu64 " %u %u %d %d %d %d %" SCNu64 " %" SCNu64 " %161s %63s", &l->memory,
 	            &l->file_size, &l->seconds, &l->threads, &sandbox, &segments, &code, &to_end, &l->code_start,
-	            &l->code_size, question) != 11 ||
+	            &l->code_size, question, l->section) < 11 ||
 	        !build_id_question_read(&l->question, str_from(question)))
 		return false;
 	l->sandbox = sandbox != 0;

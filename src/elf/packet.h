@@ -36,11 +36,14 @@ enum packet_kind {
 	PACKET_ARCH = 'A',    /* text: the machine whose instructions follow */
 	PACKET_CODE = 'C',    /* instructions, each: where it ends and begins, four bytes each, where it leads, eight,
 	                         the length of its text, two, all little-endian, and its text */
+	PACKET_SECTION = 'B', /* the next bytes of the section */
 	PACKET_END = 'E',     /* enum err as a byte, text; the last */
 	PACKET_DIED = 'X',    /* a byte: the signal that killed the job, or 128 and its exit status; the last */
 	/* on a job's socket, to the helper */
 	PACKET_FILE = 'F', /* the file, or none if there is no descriptor */
 };
+
+enum { SECTION_NAME_MAX = 64 };
 
 /* What one job may take, and what is wanted of it. */
 struct job_limits {
@@ -53,6 +56,9 @@ struct job_limits {
 	/* If code is set, not records are wanted, but the instructions at this offset of the image. */
 	bool code, to_function_end;
 	uint64_t code_start, code_size;
+	/* Letters, digits, '.', '_', '+' and '-'. If it is not empty, not records are wanted, but the bytes of the
+	 * section of this name, as the file has them. */
+	char section[SECTION_NAME_MAX];
 	struct build_id_question question; /* which slice of a universal file */
 };
 
@@ -70,7 +76,7 @@ bool packet_send(int socket, enum packet_kind kind, const void *data, size_t len
 bool packet_receive(int socket, struct packet *p);
 void packet_close_fds(struct packet *p);
 
-enum { JOB_LIMITS_TEXT = 160 + BUILD_ID_QUESTION_TEXT };
+enum { JOB_LIMITS_TEXT = 160 + SECTION_NAME_MAX + BUILD_ID_QUESTION_TEXT };
 void job_limits_print(char out[JOB_LIMITS_TEXT], const struct job_limits *l);
 bool job_limits_parse(struct job_limits *l, const char *text);
 

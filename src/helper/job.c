@@ -3,6 +3,7 @@
 
 #include "helper/job.h"
 
+#include <gelf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "extract/cabinet.h"
 #include "extract/disassemble.h"
 #include "extract/dwarf_source.h"
+#include "extract/elf_file.h"
 #include "extract/extract.h"
 #include "extract/ids.h"
 #include "extract/inflate.h"
@@ -130,15 +132,20 @@ static enum err fetch_package(void *arg, char found[PATH_MAX], struct error *e)
 
 /* ---- records ---- */
 
-static enum err write_records(void *arg, const uint8_t *data, size_t len, struct error *e)
+/* Passed on in pieces, as it is in the file. */
+static enum err send_bytes(const struct job *j, enum packet_kind kind, const uint8_t *data, size_t len, struct error *e)
 {
-	const struct job *j = arg;
 	for (size_t n; len > 0; data += n, len -= n) {
 		n = len < PACKET_MAX ? len : PACKET_MAX;
-		if (!packet_send(j->socket, PACKET_RECORDS, data, n, NULL, 0))
+		if (!packet_send(j->socket, kind, data, n, NULL, 0))
 			return gone(e);
 	}
 	return ERR_OK;
+}
+
+static enum err write_records(void *arg, const uint8_t *data, size_t len, struct error *e)
+{
+	return send_bytes(arg, PACKET_RECORDS, data, len, e);
 }
 
 /* A record that no message can hold is left out. */
@@ -299,6 +306,40 @@ static enum err read_instructions(struct job *j, int file, struct error *e)
 	return err ? err : send_code(j, e);
 }
 
+/* ---- a section ---- */
+
+static enum err send_section(struct job *j, const struct elf_file *f, struct error *e)
+{
+	size_t names;
+	if (elf_getshdrstrndx(f->elf, &names) != 0)
+		return error_set(e, ERR_MISSING, "it has no sections");
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(f->elf, scn));) {
+		GElf_Shdr head;
+		const char *name = gelf_getshdr(scn, &head) ? elf_strptr(f->elf, names, head.sh_name) : NULL;
+		if (!name || head.sh_type == SHT_NOBITS || strcmp(name, j->limits->section) != 0)
+			continue;
+		const Elf_Data *bytes = elf_rawdata(scn, NULL);
+		if (!bytes)
+			return error_set(e, ERR_CORRUPT, "the section %s lies outside the file", name);
+		return send_bytes(j, PACKET_SECTION, bytes->d_buf, bytes->d_buf ? bytes->d_size : 0, e);
+	}
+	return error_set(e, ERR_MISSING, "it has no such section");
+}
+
+static enum err read_section(struct job *j, int file, struct error *e)
+{
+	struct elf_file f;
+	char path[32];
+	doing(j, "reading a section");
+	snprintf(path, sizeof path, "/dev/fd/%d", file);
+	enum err err = elf_file_open_as(&f, path, &j->wanted, e);
+	if (err)
+		return err;
+	err = send_section(j, &f, e);
+	elf_file_close(&f);
+	return err;
+}
+
 /* Names of descriptors say nothing to a reader. */
 static const char *without_path(const char *text)
 {
@@ -326,7 +367,9 @@ static void *work(void *arg)
 	enum err err = open_file(j, &j->file, &e);
 	if (!err)
 		err = read_ids(j, j->file, &e);
-	if (!err && !j->limits->segments)
+	if (!err && *j->limits->section)
+		err = read_section(j, j->file, &e);
+	else if (!err && !j->limits->segments)
 		err = j->limits->code ? read_instructions(j, j->file, &e) : extract(j, j->file, &e);
 	symbfile_writer_free(j->writer);
 	finish(j, err, &e);

@@ -326,6 +326,26 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *pat
 		try_source(c, source, path, cancel, result);
 }
 
+void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
+        const struct bucket_raw_sink *sink, struct bucket_result *result)
+{
+	*result = (struct bucket_result){0};
+	bucket_body_start_raw(&c->body, sink, max);
+	if (strlen(path) > BUCKET_PLAIN_MAX)
+		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
+	else
+		try_source(c, source, path, NULL, result);
+}
+
+char *bucket_locate_path(
+        struct bucket_client *c, unsigned source, const char *path, bool zstd, struct bucket_result *result)
+{
+	const struct source *s = &c->sources->items[source];
+	*result = (struct bucket_result){.outcome = BUCKET_FAILED};
+	void *own = s->backend->locate ? own_client(c, source) : NULL;
+	return own ? s->backend->locate(own, path, zstd, result) : NULL;
+}
+
 enum err bucket_list(
         struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg, struct error *e)
 {

@@ -78,6 +78,12 @@ enum { BUCKET_PLAIN_MAX = 3 * 1024 };
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 
+/* bucket_fetch_raw and bucket_locate for such an object. */
+void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
+        const struct bucket_raw_sink *sink, struct bucket_result *result);
+char *bucket_locate_path(
+        struct bucket_client *c, unsigned source, const char *path, bool zstd, struct bucket_result *result);
+
 /* Passes the name of each entry of a folder below the source to `found`, until that returns false: none if there is no
  * such folder. ERR_CONFIG: the source is not of the kind file://, and cannot be asked; ERR_NO_MEMORY; ERR_UNAVAILABLE.
  */

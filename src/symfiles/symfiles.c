@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "cache/outcomes.h"
 
-enum { CLIENTS_MAX = 64, ID_MAX = 1024 };
+enum { CLIENTS_MAX = 64 };
 
 struct symfiles {
 	const struct config *config; /* not owned */
@@ -113,17 +113,47 @@ static void try_source(struct symfiles *s, struct bucket_client *c, unsigned sou
 	}
 }
 
+/* The same of a file that is no symbol file. */
+static void try_path(struct symfiles *s, struct bucket_client *c, unsigned source, const char *path,
+        const struct symfiles_reader *reader, struct bucket_result *result)
+{
+	const uint64_t max = s->config->executable_max_size;
+	if (reader->url && ((*reader->url = bucket_locate_path(c, source, path, reader->zstd, result)) ||
+	                           result->outcome == BUCKET_MISSING))
+		return;
+	bucket_fetch_path_raw(c, source, path, max, &reader->sink, result);
+	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !result->begun; i++) {
+		bucket_pause(i);
+		bucket_fetch_path_raw(c, source, path, max, &reader->sink, result);
+	}
+}
+
+/* All places of the file in one source. */
+static void try_places(struct symfiles *s, struct bucket_client *c, unsigned source, const struct symfile *file,
+        const struct symfiles_reader *reader, struct bucket_result *result)
+{
+	char text[SYMFILE_PATH_MAX];
+	struct str upper = {text, file->id.len};
+	bucket_result_set(result, BUCKET_MISSING, "no source has such files");
+	if (file->path) {
+		for (unsigned n = 0; result->outcome == BUCKET_MISSING &&
+		                     file->path(file->path_arg, bucket_source_kind(s->sources, source), n, text);
+		        n++)
+			try_path(s, c, source, text, reader, result);
+		return;
+	}
+	try_source(s, c, source, (struct bucket_object){file->name, file->id}, reader, result);
+	if (result->outcome == BUCKET_MISSING && upper.len <= sizeof text && str_upper(text, file->id))
+		try_source(s, c, source, (struct bucket_object){file->name, upper}, reader, result);
+}
+
 static void ask_sources(struct symfiles *s, struct bucket_client *c, const struct symfile *file,
         const struct symfiles_reader *reader, struct bucket_result *result)
 {
-	char upper[ID_MAX];
 	struct bucket_result failed = {.outcome = BUCKET_MISSING};
-	bool spelled = file->id.len <= ID_MAX && str_upper(upper, file->id);
 	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
 	for (unsigned i = 0; i < bucket_sources_count(s->sources); i++) {
-		try_source(s, c, i, (struct bucket_object){file->name, file->id}, reader, result);
-		if (result->outcome == BUCKET_MISSING && spelled)
-			try_source(s, c, i, (struct bucket_object){file->name, {upper, file->id.len}}, reader, result);
+		try_places(s, c, i, file, reader, result);
 		if (result->begun || result->outcome == BUCKET_OK)
 			return;
 		if (result->outcome != BUCKET_MISSING)
@@ -162,16 +192,16 @@ enum err symfiles_find_code(
 
 /* ---- what is missing ---- */
 
-static struct module_hash key_of(const struct module_hash *hash, bool by_code)
+static struct module_hash key_of(const struct module_hash *hash, unsigned sort)
 {
 	struct module_hash key = *hash;
-	key.bytes[0] ^= by_code;
+	key.bytes[0] ^= (uint8_t)sort;
 	return key;
 }
 
 bool symfiles_is_missing(struct symfiles *s, const struct symfile *file, uint64_t marker)
 {
-	struct module_hash key = key_of(&file->hash, file->by_code);
+	struct module_hash key = key_of(&file->hash, file->sort);
 	struct outcome f = outcomes_get(s->missing, &key, &key);
 	return f.class == FAILURE_MISSING && f.marker == marker;
 }
@@ -183,7 +213,7 @@ uint64_t symfiles_forgotten(struct symfiles *s)
 
 void symfiles_set_missing(struct symfiles *s, const struct symfile *file, const struct symfiles_since *since)
 {
-	struct module_hash key = key_of(&file->hash, file->by_code);
+	struct module_hash key = key_of(&file->hash, file->sort);
 	struct outcome f = {.class = FAILURE_MISSING, .marker = since->marker, .checked = clock_now()};
 	pthread_mutex_lock(&s->lock);
 	if (s->forgotten == since->forgotten)
@@ -193,11 +223,12 @@ void symfiles_set_missing(struct symfiles *s, const struct symfile *file, const 
 
 void symfiles_forget(struct symfiles *s, const struct module_hash *hash)
 {
-	struct module_hash code = key_of(hash, true);
 	pthread_mutex_lock(&s->lock);
 	s->forgotten++;
-	outcomes_forget(s->missing, hash);
-	outcomes_forget(s->missing, &code);
+	for (unsigned sort = 0; sort < SYMFILE_SORTS; sort++) {
+		struct module_hash key = key_of(hash, sort);
+		outcomes_forget(s->missing, &key);
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 

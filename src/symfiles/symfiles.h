@@ -22,11 +22,24 @@ void symfiles_free(struct symfiles *s); /* NULL is fine */
 /* The place that sym_store names; NULL if it names none. */
 struct symbfile_store *symfiles_store(const struct symfiles *s);
 
+/* Where another file than a symbol file may be, in a source of this kind: the path to ask for, by number from 0 on.
+ * False: there are no more. */
+enum { SYMFILE_PATH_MAX = BUCKET_PLAIN_MAX + 1 };
+typedef bool symfile_path(const void *arg, enum bucket_kind kind, unsigned number, char out[SYMFILE_PATH_MAX]);
+
 /* Which file: hash names it in every cache. */
 struct symfile {
 	struct str name, id;
 	struct module_hash hash;
-	bool by_code; /* only its code file and code id are known: these count apart among what is missing */
+	enum symfile_sort {
+		SYMFILE_SYM,
+		SYMFILE_BY_CODE, /* a symbol file of which only the code file and the code id are known */
+		SYMFILE_FILE,    /* an executable or a debug file */
+		SYMFILE_PACKED,  /* such a file in a cabinet */
+		SYMFILE_SORTS
+	} sort;             /* each counts apart among what is missing */
+	symfile_path *path; /* of the last two */
+	const void *path_arg;
 };
 
 /* Who reads a file. */

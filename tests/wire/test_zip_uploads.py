@@ -336,6 +336,20 @@ def test_forms_that_are_none(store):
         assert reply.status == 400, (kind, reply)
 
 
+def test_newer_clients_ask_whose_token_it_is(store):
+    """upload-symbols wants all of these before it uploads, and reads `error` of a refusal."""
+
+    def ask(**headers):
+        return store.stack.client.request("POST", "/upload/auth_info/", b"", headers)
+
+    told = ask(**{"Auth-Token": token(store)})
+    assert told.status == 200 and told.json()["email"] and told.json()["try_symbols"] is False and told.json()["upload_api_version"] == 1
+    assert told.json()["token_expires_at"] > time.time() + 86400
+    ask().error(403)
+    ask(**{"Auth-Token": "no such token"}).error(403)
+    store.stack.client.get("/upload/auth_info/").error(405)
+
+
 def test_tokens(store):
     good = zip_of({MEMBER: GOOD})
     body, content_type = form([('name="a"; filename="a.zip"', good)])

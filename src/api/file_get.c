@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executables and debug files for debuggers: as servers for symsrv (WinDbg, Visual Studio) have them, /NAME/ID/NAME;
+ * and as debuginfod does (gdb, lldb, perf, elfutils), /buildid/ID/.... */
+#include <config.h>
+
+#include <string.h>
+#include <unistd.h>
+
+#include "api/missing.h"
+#include "api/router.h"
+#include "api/services.h"
+#include "api/stored.h"
+#include "api/sym_path.h"
+#include "base/permits.h"
+#include "elf/layouts.h"
+#include "elf/source_code.h"
+
+static void refuse(struct exchange *x, enum err code, const char *text)
+{
+	struct error e;
+	error_set(&e, code, "%s", text);
+	exchange_reply_error(x, &e, 1);
+}
+
+static bool is_off(struct exchange *x)
+{
+	if (x->config->file_downloads != DOWNLOADS_NO)
+		return false;
+	refuse(x, ERR_NOT_FOUND, "no such page");
+	return true;
+}
+
+static bool path_of(const void *arg, enum bucket_kind kind, unsigned number, char out[SYMFILE_PATH_MAX])
+{
+	_Static_assert((int)LAYOUT_NAMED_MAX <= (int)SYMFILE_PATH_MAX, "a path of the layouts fits");
+	return layout_file_path(out, kind, number, arg);
+}
+
+/* name and id: as others are told that the file has changed. */
+static void answer(struct exchange *x, struct str name, struct str id, const struct layout_file *f)
+{
+	const struct stored_form form = {
+	        "application/octet-stream", true, x->config->file_downloads == DOWNLOADS_REDIRECT};
+	struct symfile file = {.name = name,
+	        .id = id,
+	        .sort = f->packed ? SYMFILE_PACKED : SYMFILE_FILE,
+	        .path = path_of,
+	        .path_arg = f};
+	struct module_want want;
+	if (!module_want_init(&want, x->config->lookup, name, id)) {
+		refuse(x, ERR_NO_MEMORY, "out of memory");
+		return;
+	}
+	file.hash = want.own.hash;
+	struct symfiles_since since = stored_since(&file);
+	bool missing = symfiles_is_missing(services_symfiles(), &file, since.marker);
+	if (!missing) {
+		permit_give();
+		if (stored_send(x, &file, &form))
+			return;
+		symfiles_set_missing(services_symfiles(), &file, &since);
+	}
+	if (*f->name && !f->packed)
+		missing_note_request(x, name, id);
+	refuse(x, ERR_NOT_FOUND, "no source has this file");
+}
+
+/* ---- /NAME/ID/NAME ---- */
+
+/* A GUID and an age, a code id, or a Mach-O file's UUID and age 0: then the name does not count. */
+static bool read_id(struct layout_file *f, struct str id)
+{
+	struct build_id_question q;
+	if (layout_code_id(&f->id, id))
+		return true;
+	if (!build_id_question_parse(&q, id) || !(q.windows || q.has_first))
+		return false;
+	f->id = q.whole;
+	if (q.windows)
+		return true;
+	f->name[0] = 0;
+	f->id.len = GUID_BYTES;
+	for (unsigned i = 0; i < GUID_BYTES; i++)
+		f->id.bytes[i] = q.first[guid_order[i]];
+	return !f->packed;
+}
+
+void file_get_handle(struct exchange *x)
+{
+	struct layout_file f = {.use = LAYOUT_DEBUG};
+	struct str name, id;
+	if (is_off(x))
+		return;
+	if (!file_path_read(x, x->path, &name, &id, &f.packed))
+		refuse(x, ERR_NOT_FOUND, "the path is not /NAME/ID/NAME");
+	else if (!layout_name(f.name, name) || !read_id(&f, id))
+		refuse(x, ERR_NOT_FOUND, "no source has a file of such a name and id");
+	else
+		answer(x, name, id, &f);
+}
+
+/* ---- /buildid/ID/... ---- */
+
+static void send_source(struct exchange *x, const struct build_id *id, struct str path)
+{
+	struct buffer text;
+	struct str file;
+	struct error e;
+	/* /source/usr/src/a.c: the slash belongs to the name; elfutils sends it as %2F after the first */
+	enum err err = sym_path_decode(x, path, &file);
+	buffer_init(&text, SOURCE_CODE_ROOM);
+	err = err ? error_set(&e, err, "the path cannot be read")
+	          : elf_code_source(services_code(), id, file, &text, &e);
+	if (err == ERR_MISSING || err == ERR_TOO_LARGE || err == ERR_CORRUPT)
+		e.code = ERR_NOT_FOUND;
+	if (err)
+		exchange_reply_error(x, &e, 1);
+	else
+		exchange_reply_text(
+		        x, 200, "application/octet-stream", NULL, (struct str){(char *)text.data, text.len});
+	buffer_release(&text);
+}
+
+static enum err send_section_file(void *arg, int file, uint64_t size)
+{
+	struct exchange *x = arg;
+	uint8_t block[32 << 10];
+	ssize_t n = 0;
+	bool head_only = str_equal(x->method, str_from("HEAD"));
+	exchange_reply_begin_stored(x, 200, "application/octet-stream", NULL, size);
+	for (uint64_t at = 0; !head_only && at < size; at += (uint64_t)n)
+		if ((n = pread(file, block, sizeof block, (off_t)at)) <= 0 ||
+		        !exchange_reply_add(x, block, (size_t)n)) {
+			exchange_reply_cut(x);
+			return ERR_OK;
+		}
+	exchange_reply_end(x);
+	return ERR_OK;
+}
+
+static void send_section(struct exchange *x, const struct build_id *id, struct str name)
+{
+	char text[SECTION_NAME_MAX];
+	struct str decoded;
+	struct error e;
+	if (sym_path_decode(x, name, &decoded) || decoded.len >= sizeof text || !str_is_word(decoded, "._+-")) {
+		refuse(x, ERR_NOT_FOUND, "no file has such a section");
+		return;
+	}
+	memcpy(text, decoded.data, decoded.len);
+	text[decoded.len] = 0;
+	if (!elf_code_section(services_code(), id, text, send_section_file, x, &e))
+		return;
+	if (e.code == ERR_MISSING || e.code == ERR_CORRUPT)
+		e.code = ERR_NOT_FOUND;
+	exchange_reply_error(x, &e, 1);
+}
+
+void buildid_get_handle(struct exchange *x)
+{
+	static const char source[] = "source", debuginfo[] = "debuginfo", executable[] = "executable";
+	struct layout_file f = {.use = LAYOUT_DEBUG};
+	struct str rest = {x->path.data + strlen("/buildid/"), x->path.len - strlen("/buildid/")};
+	if (is_off(x))
+		return;
+	struct str hex = str_cut(&rest, '/'), whole = rest, what = str_cut(&rest, '/');
+	bool is_source = str_equal(what, str_from(source)) && rest.len > 0;
+	bool is_section = str_equal(what, str_from("section")) && rest.len > 0;
+	if (!build_id_parse(&f.id, hex)) {
+		refuse(x, ERR_BAD_REQUEST, "the build id is not an even number of hex digits");
+	} else if (is_source) {
+		whole.data += strlen(source);
+		whole.len -= strlen(source);
+		send_source(x, &f.id, whole);
+	} else if (is_section) {
+		send_section(x, &f.id, rest);
+	} else if (str_equal(whole, str_from(debuginfo)) || str_equal(whole, str_from(executable))) {
+		f.use = str_equal(whole, str_from(debuginfo)) ? LAYOUT_DEBUG : LAYOUT_CODE;
+		answer(x, str_from(f.use == LAYOUT_DEBUG ? debuginfo : executable), hex, &f);
+	} else {
+		refuse(x, ERR_NOT_FOUND,
+		        "the path is not /buildid/ID/debuginfo, executable, source/PATH or section/NAME");
+	}
+}

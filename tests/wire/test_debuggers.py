@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executables and debug files for debuggers, through nginx: as debuginfod has them (gdb, lldb, perf, elfutils), and as servers of
+Windows' symbols do (what symsrv asks)."""
+
+import glob
+import hashlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from platforms import Platforms, call, tool, version_of
+from stack import Stack
+from test_debuginfod import build_id_of
+from test_executables import HELPER
+
+pytestmark = [pytest.mark.skipif(not os.path.exists(HELPER), reason="symbolicated-extract was not built"), pytest.mark.slow]
+PROGRAM = """#include <stdio.h>
+__attribute__((noinline)) int twice(int number)
+{
+	return printf("%d\\n", number * 2);
+}
+int main(int argc, char **argv)
+{
+	(void)argv;
+	return twice(argc) > 99;
+}
+"""
+LLDB = max(glob.glob("/usr/lib/llvm-*/bin/lldb"), key=version_of, default=None)
+SYMSRV = "Microsoft-Symbol-Server/10.1710.0.0"
+
+
+class Place:
+    """A tree of build ids, with the source beside it; a stripped program is all that a user has."""
+
+    def __init__(self, base):
+        self.base = str(base)
+        os.chmod(base, 0o755)
+        for name in "src", "tree":
+            os.makedirs(f"{base}/{name}", 0o755)
+        self.source = f"{base}/src/a program.c"
+        with open(self.source, "w", encoding="ascii") as f:
+            f.write(PROGRAM)
+        whole, self.program = f"{base}/whole", f"{base}/program"
+        call("gcc", "-g", "-O1", f"-fdebug-prefix-map={base}/src=/gone/src", "-o", whole, self.source)
+        self.id = build_id_of(whole)
+        folder = f"{base}/tree/.build-id/{self.id[:2]}"
+        os.makedirs(folder)
+        self.debug, self.executable = f"{folder}/{self.id[2:]}.debug", f"{folder}/{self.id[2:]}"
+        call("objcopy", "--only-keep-debug", whole, self.debug)
+        call("strip", "-o", self.program, whole)
+        shutil.copy(self.program, self.executable)
+        os.remove(whole)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Place(tmp_path_factory.mktemp("debuggers"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Windows' files in a tree as symstore makes it: x64.pdb in a cabinet, x86.pdb plain."""
+    files = Platforms(tmp_path_factory.mktemp("platforms"))
+    os.chmod(files.folder, 0o755)
+    files.tree = os.path.join(files.folder, "tree")
+    for machine in ("x64", "x86"):
+        for name, ident in ((f"{machine}.exe", code_id(files.path(f"{machine}.exe"))), (f"{machine}.pdb", pdb_id(files.path(f"{machine}.pdb")))):
+            folder = os.path.join(files.tree, name, ident)
+            os.makedirs(folder)
+            shutil.copy(files.path(name), folder)
+    packed = os.path.join(files.tree, "x64.pdb", pdb_id(files.path("x64.pdb")))
+    call("gcab", "-c", "-n", "-z", os.path.join(packed, "x64.pd_"), os.path.join(packed, "x64.pdb"))
+    os.remove(os.path.join(packed, "x64.pdb"))
+    return files
+
+
+def code_id(path):
+    with open(path, "rb") as f:
+        data = f.read(4096)
+    at = struct.unpack_from("<I", data, 0x3C)[0]
+    return f"{struct.unpack_from('<I', data, at + 8)[0]:08X}{struct.unpack_from('<I', data, at + 80)[0]:x}"
+
+
+def pdb_id(path):
+    out = call(tool("llvm-pdbutil"), "dump", "--summary", path)
+    guid, age = re.search(r"GUID: \{([-0-9A-F]+)\}", out)[1], re.search(r"Age: (\d+)", out)[1]
+    return guid.replace("-", "") + f"{int(age):x}"
+
+
+@pytest.fixture(scope="module")
+def served(place, made):
+    config = {
+        "source": [f"elf+file://{place.base}/tree", f"elf+file://{made.tree}"],
+        "source_code": f"/gone/src={place.base}/src",
+        "file_downloads": "stream",
+        "missing_ttl": "60s",
+    }
+    with Stack(bucket=False, config=config) as s:
+        yield s
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def url_of(served):
+    return f"http://127.0.0.1:{served.node.nginx.port}"
+
+
+def asked_by(served, tmp_path, *command, **options):
+    env = {**os.environ, "DEBUGINFOD_URLS": url_of(served), "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    return subprocess.run([str(c) for c in command], check=True, capture_output=True, text=True, timeout=120, env=env, **options).stdout
+
+
+@pytest.mark.skipif(not shutil.which("debuginfod-find"), reason="debuginfod-find is not installed")
+def test_debuginfod_find_gets_all_four(served, place, tmp_path):
+    for what, path in ("debuginfo", place.debug), ("executable", place.executable):
+        assert digest(asked_by(served, tmp_path, "debuginfod-find", what, place.id).strip()) == digest(path)
+    assert digest(asked_by(served, tmp_path, "debuginfod-find", "source", place.id, "/gone/src/a program.c").strip()) == digest(place.source)
+    for of in ("debug_line", "text"):
+        found = asked_by(served, tmp_path, "debuginfod-find", "section", place.id, "." + of).strip()
+        path = place.debug if of == "debug_line" else place.executable
+        raw = str(tmp_path / of)
+        call("objcopy", "--dump-section", f".{of}={raw}", path, "/dev/null")
+        assert digest(found) == digest(raw)
+
+
+def lines_of(out, word):
+    return [line for line in out.splitlines() if word in line]
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
+def test_gdb_shows_names_lines_and_source(served, place, tmp_path):
+    """The source is nowhere on this machine under the name that the debug data have."""
+    out = asked_by(served, tmp_path, "gdb", "-nx", "-batch", "-iex", "set debuginfod enabled on", "-ex", "info line twice", "-ex", "list twice", place.program)
+    assert re.search(r"Line 3 of .*a program\.c. starts at address .* <twice>", out), out
+    assert "return printf" in out and "int main(int argc" in out, out
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="perf is not installed")
+def test_perf_lists_the_lines_of_a_stripped_program(served, place, tmp_path):
+    """Debian's perf is built without debuginfod, but reads DWARF by elfutils, which asks."""
+    out = asked_by(served, tmp_path, "perf", "probe", "-x", place.program, "-L", "twice", "-s", os.path.dirname(place.source))
+    assert re.search(r"<twice@.*a program\.c:0>\s+0 .*int twice\(int number\)", out), out
+
+
+@pytest.mark.skipif(not LLDB or version_of(LLDB) < 18, reason="lldb 18 is not installed: older ones know no debuginfod")
+def test_lldb_gets_the_debug_file(served, place, tmp_path):
+    out = asked_by(
+        served, tmp_path, LLDB, "-x", "-b", "-o", f"settings set plugin.symbol-locator.debuginfod.server-urls {url_of(served)}",
+        "-o", f"target create {place.program}", "-o", "breakpoint set -n twice", "-o", "breakpoint list",
+    )  # fmt: skip
+    assert lines_of(out, "a program.c:3"), out
+
+
+def symsrv(client, name, ident):
+    """What symsrv does: HEAD and GET of the file, then of the cabinet in its place."""
+    for asked in (name, name[:-1] + "_"):
+        head = client.request("HEAD", f"/{name}/{ident}/{asked}", headers={"User-Agent": SYMSRV})
+        if head.status == 200:
+            got = client.request("GET", f"/{name}/{ident}/{asked}", headers={"User-Agent": SYMSRV})
+            assert got.status == 200 and got.headers["Content-Length"] == head.headers["Content-Length"] == str(len(got.raw))
+            assert got.headers["Content-Type"] == "application/octet-stream" and "Content-Encoding" not in got.headers
+            return asked, got
+        assert head.status == 404
+    return None, None
+
+
+def test_windows_debuggers_get_programs_and_their_symbols(served, made, tmp_path):
+    for machine in ("x64", "x86"):
+        pdb, exe = made.path(f"{machine}.pdb"), made.path(f"{machine}.exe")
+        asked, got = symsrv(served.client, f"{machine}.exe", code_id(exe))
+        assert asked == f"{machine}.exe" and hashlib.sha256(got.raw).hexdigest() == digest(exe)
+        asked, got = symsrv(served.client, f"{machine}.pdb", pdb_id(pdb))
+        if machine == "x64":
+            assert asked == "x64.pd_"
+            (tmp_path / "x64.pd_").write_bytes(got.raw)
+            call("gcab", "-x", "-C", tmp_path, tmp_path / "x64.pd_")
+            assert digest(next(p for p in tmp_path.rglob("x64.pdb"))) == digest(pdb)
+        else:
+            assert asked == "x86.pdb" and hashlib.sha256(got.raw).hexdigest() == digest(pdb)
+    assert symsrv(served.client, "x86.pdb", "0" * 31 + "11") == (None, None)
+    served.client.get(f"/x86.pdb/{pdb_id(made.path('x86.pdb'))}/file.ptr").error(404)
+
+
+def test_ranges_tags_and_the_prefix_of_tries(served, made, place):
+    path = f"/x86.pdb/{pdb_id(made.path('x86.pdb'))}/x86.pdb"
+    whole = served.client.get(path)
+    for start in ("", "/try"):
+        part = served.client.get(start + path, Range="bytes=100-199")
+        assert part.status == 206 and part.raw == whole.raw[100:200]
+    lower = served.client.get(path.replace(path.split("/")[2], path.split("/")[2].lower()))
+    assert lower.raw == whole.raw
+    tag = whole.headers.get("ETag")
+    if tag:
+        assert served.client.get(path, If_None_Match=tag).status == 304
+    part = served.client.get(f"/buildid/{place.id}/debuginfo", Range="bytes=1-3")
+    assert part.status == 206 and part.raw == b"ELF"
+    head = served.client.request("HEAD", f"/buildid/{place.id}/section/.debug_info")
+    assert head.status == 200 and int(head.headers["Content-Length"]) > 100 and not head.raw
+    for what in ("debuginfo", "executable", "section/.text"):
+        served.client.get(f"/buildid/{'12' * 20}/{what}").error(404)
+    for what in ("section/.none", "section/..%2F", "source/etc/passwd", "source/gone/src/../../etc/hosts.c", "other", "section", "source"):
+        served.client.get(f"/buildid/{place.id}/{what}").error(404)
+    served.client.get("/buildid/xyz/debuginfo").error(400)
+    served.client.request("POST", f"/buildid/{place.id}/debuginfo").error(405)
+
+
+def test_files_are_kept_private_unless_a_setting_says_so(place, made):
+    config = {"source": [f"elf+file://{place.base}/tree", f"elf+file://{made.tree}"], "downloads": "stream", "source_code": f"/gone/src={place.base}/src"}
+    with Stack(bucket=False, memcached=0, config=config) as s:
+        for path in (
+            f"/buildid/{place.id}/debuginfo", f"/buildid/{place.id}/executable", f"/buildid/{place.id}/section/.text", f"/buildid/{place.id}/source{place.source}",
+            f"/x86.pdb/{pdb_id(made.path('x86.pdb'))}/x86.pdb", f"/x86.exe/{code_id(made.path('x86.exe'))}/x86.exe",
+        ):  # fmt: skip
+            s.client.get(path.replace(" ", "%20")).error(404)
