@@ -49,7 +49,7 @@ struct encoder {
 	uint32_t serial; /* of the open page; never reused */
 	/* the open string page */
 	struct bytes strings;
-	uint32_t strings_first, next_string;
+	uint32_t strings_held;
 	/* the numbers of one piece's nodes */
 	struct node_number *numbers; /* by node of the function */
 	uint32_t numbers_cap, piece;
@@ -57,11 +57,6 @@ struct encoder {
 	uint32_t order_cap;
 	struct node_base *bases; /* by local number; 0 is the function */
 	uint32_t bases_cap;
-	/* closed pages */
-	struct offmap *map; /* NULL: only encoder_take_... close pages */
-	uint32_t code_cap, code_first_cap, strings_cap, string_first_cap;
-	uint64_t held_bytes, raw_budget;
-	enum page_codec codec;
 };
 
 static bool reserve(struct bytes *b, size_t n)
@@ -79,15 +74,11 @@ static bool append(struct bytes *b, const void *data, size_t n)
 	return true;
 }
 
-struct encoder *encoder_new(struct offmap *map, uint64_t raw_budget, enum page_codec codec)
+struct encoder *encoder_new(void)
 {
 	struct encoder *e = calloc(1, sizeof *e);
-	if (!e)
-		return NULL;
-	e->map = map;
-	e->raw_budget = raw_budget;
-	e->codec = codec;
-	e->serial = e->next_string = e->strings_first = 1;
+	if (e)
+		e->serial = 1;
 	return e;
 }
 
@@ -107,63 +98,16 @@ void encoder_free(struct encoder *e)
 	free(e);
 }
 
-uint64_t encoder_held_bytes(const struct encoder *e)
-{
-	return e->held_bytes;
-}
-
-/* Counts a finished page, and compresses it if the raw ones exceed their budget. Takes over the page. */
-static struct page *settle(struct encoder *e, struct page *p)
-{
-	e->map->raw_bytes += p->len;
-	if (e->map->raw_bytes > e->raw_budget)
-		p = page_compress(p, e->codec);
-	e->held_bytes += sizeof *p + p->len + 4 * sizeof(uint64_t); /* with its places in the lists */
-	return p;
-}
-
 /* ---- string pages ---- */
 
-static struct page *make_string_page(const struct encoder *e, uint32_t first, uint32_t count)
+bool encode_string(struct encoder *e, const char *text, uint32_t len)
 {
-	struct page *p = page_new(PAGE_STRINGS, STRINGS_HEADER + e->strings.len);
-	if (!p)
-		return NULL;
-	put_u32(put_u32(p->bytes, first), count);
-	if (e->strings.len)
-		memcpy(p->bytes + STRINGS_HEADER, e->strings.data, e->strings.len);
-	return p;
-}
-
-static bool close_string_page(struct encoder *e)
-{
-	struct offmap *m = e->map;
-	uint32_t count = e->next_string - e->strings_first;
-	if (!count)
-		return true;
-	if (!array_reserve(&m->strings, &e->strings_cap, m->string_count + 1, sizeof *m->strings) ||
-	        !array_reserve(&m->string_first, &e->string_first_cap, m->string_count + 1, sizeof *m->string_first))
-		return false;
-	struct page *p = make_string_page(e, e->strings_first, count);
-	if (!p)
-		return false;
-	m->string_first[m->string_count] = e->strings_first;
-	m->strings[m->string_count++] = settle(e, p);
-	e->strings.len = 0;
-	e->strings_first = e->next_string;
-	return true;
-}
-
-bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id)
-{
-	if (e->map && e->strings.len && e->strings.len + len > OFFMAP_PAGE_SIZE && !close_string_page(e))
-		return false;
-	if (e->next_string == UINT32_MAX || !reserve(&e->strings, (size_t)len + VARINT_MAX))
+	if (!reserve(&e->strings, (size_t)len + VARINT_MAX))
 		return false;
 	uint8_t *end = varint_put(e->strings.data + e->strings.len, len);
 	memcpy(end, text, len);
 	e->strings.len = (uint32_t)(end + len - e->strings.data);
-	*id = e->next_string++;
+	e->strings_held++;
 	return true;
 }
 
@@ -202,23 +146,6 @@ static void begin_code_page(struct encoder *e)
 	e->body.len = e->codes.len = e->data.len = e->far.len = 0;
 	e->piece_count = e->string_count = 0;
 	e->serial++;
-}
-
-static bool close_code_page(struct encoder *e)
-{
-	struct offmap *m = e->map;
-	if (!e->piece_count)
-		return true;
-	if (!array_reserve(&m->code, &e->code_cap, m->code_count + 1, sizeof *m->code) ||
-	        !array_reserve(&m->code_first, &e->code_first_cap, m->code_count + 1, sizeof *m->code_first))
-		return false;
-	struct page *p = make_code_page(e);
-	if (!p)
-		return false;
-	m->code_first[m->code_count] = e->pieces[0].address;
-	m->code[m->code_count++] = settle(e, p);
-	begin_code_page(e);
-	return true;
 }
 
 /* Adds a string whose data have been added to the open page. Returns its index from 1, or 0 if out of memory. */
@@ -281,11 +208,10 @@ static inline void fetch_text(const struct encoder *e, const struct string_table
 		__builtin_prefetch(strings->texts + s->text);
 }
 
-static bool local_name(struct encoder *e, struct flat *f, uint32_t *index)
+static bool local_name(struct encoder *e, const struct string_table *strings, struct flat *f, uint32_t *index)
 {
-	if (f->name_len > OFFMAP_INLINE_NAME && !f->name_external && e->map &&
-	        !encode_string(e, f->name, f->name_len, &f->name_external))
-		return false;
+	if (f->name_slot)
+		return local_string(e, strings, f->name_slot, index);
 	if (f->name_page != e->serial) {
 		f->name_local =
 		        f->name_external ? add_external(e, f->name_external) : add_string(e, f->name, f->name_len);
@@ -459,11 +385,11 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 {
 	uint64_t address = f->addr + part->from;
 	uint32_t name;
-	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX && (!e->map || !close_code_page(e)))
+	if (e->piece_count && address - e->pieces[0].address > UINT32_MAX)
 		return false;
 	if (!array_reserve(&e->pieces, &e->piece_cap, e->piece_count + 1, sizeof *e->pieces))
 		return false;
-	if (!local_name(e, f, &name) || !reserve(&e->body, 5 * VARINT_MAX))
+	if (!local_name(e, strings, f, &name) || !reserve(&e->body, 5 * VARINT_MAX))
 		return false;
 	bool whole = !part->endless && part->to == f->size;
 	e->pieces[e->piece_count++] = (struct piece_entry){address, e->body.len | (f->has_lines ? PIECE_HAS_LINES : 0)};
@@ -477,9 +403,7 @@ static bool write_piece(struct encoder *e, const struct string_table *strings, s
 	if (!whole)
 		at = varint_put(at, part->endless ? 0 : part->to - part->from);
 	e->body.len = (uint32_t)(at - e->body.data);
-	if (part->last > part->first && !write_tree(e, strings, f, part->first, part->last))
-		return false;
-	return !e->map || page_size(e) < OFFMAP_PAGE_SIZE || close_code_page(e);
+	return part->last == part->first || write_tree(e, strings, f, part->first, part->last);
 }
 
 /* A cut repeats the nodes of the chain at that point. It is allowed if these are few compared with what was written. */
@@ -527,18 +451,12 @@ bool encode_function(
 	return true;
 }
 
-bool encoder_finish(struct encoder *e)
-{
-	return close_code_page(e) && close_string_page(e);
-}
-
 /* ---- single pages ---- */
 
 void encoder_drop_open(struct encoder *e)
 {
 	begin_code_page(e);
-	e->strings.len = 0;
-	e->next_string = e->strings_first;
+	e->strings.len = e->strings_held = 0;
 }
 
 struct page *encoder_take_code(struct encoder *e)
@@ -550,9 +468,13 @@ struct page *encoder_take_code(struct encoder *e)
 
 struct page *encoder_take_strings(struct encoder *e, uint32_t first)
 {
-	struct page *p = make_string_page(e, first, e->next_string - e->strings_first);
-	e->strings.len = 0;
-	e->next_string = e->strings_first;
+	struct page *p = page_new(PAGE_STRINGS, STRINGS_HEADER + e->strings.len);
+	if (p) {
+		put_u32(put_u32(p->bytes, first), e->strings_held);
+		if (e->strings.len)
+			memcpy(p->bytes + STRINGS_HEADER, e->strings.data, e->strings.len);
+	}
+	e->strings.len = e->strings_held = 0;
 	return p;
 }
 

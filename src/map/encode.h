@@ -29,23 +29,15 @@ struct string_table {
 
 struct encoder;
 
-/* An encoder that adds its pages to a map, which must be empty. Once raw pages exceed raw_budget bytes in sum, further
- * pages are compressed. NULL if out of memory.
- * Without a map it makes single pages, for callers that know where each page ends: only encoder_take_... close a page.
- * A piece may start at most 2^32 - 1 bytes after the first; a name that goes into a string page must have its
- * name_external. */
-struct encoder *encoder_new(struct offmap *map, uint64_t raw_budget, enum page_codec codec);
+/* Makes single pages: the caller knows where each ends. A piece may start at most 2^32 - 1 bytes after the first; a
+ * name that goes into a string page must have its name_external. NULL if out of memory. */
+struct encoder *encoder_new(void);
 void encoder_free(struct encoder *e);
 
 /* All return false if out of memory. */
 bool encode_function(struct encoder *e, const struct string_table *strings, struct flat *f, uint64_t from, uint64_t to,
         bool endless);
-bool encode_string(struct encoder *e, const char *text, uint32_t len, uint32_t *id);
-/* Closes the open pages. */
-bool encoder_finish(struct encoder *e);
-
-/* Bytes of memory that the pages so far take, with their lists. */
-uint64_t encoder_held_bytes(const struct encoder *e);
+bool encode_string(struct encoder *e, const char *text, uint32_t len);
 
 /* Closes the code page of all functions encoded since the last one, and returns it with one reference; NULL if out of
  * memory. */

@@ -36,6 +36,7 @@ struct flat {
 	uint32_t name_len, name_cap;
 	uint32_t name_external;         /* id in the string pages, if too long for a code page; 0: none assigned yet */
 	uint32_t name_page, name_local; /* where it was last written: page number + 1, index there */
+	uint32_t name_slot;             /* if not 0, the name is this string's, which other functions may share */
 	struct flat_node *nodes;        /* nodes[0] is unused */
 	uint32_t node_count, node_cap;  /* count without nodes[0] */
 	struct flat_segment *segments;

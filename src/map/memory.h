@@ -8,10 +8,8 @@
 #include "map/offmap.h"
 
 struct offmap_options {
-	bool nearest;          /* lookup = nearest: the nearest symbol at or below answers, whatever its size */
-	uint64_t raw_budget;   /* bytes; pages beyond these are kept compressed; UINT64_MAX: no limit */
-	enum page_codec codec; /* to compress them with */
-	uint64_t memory_max;   /* most bytes held while the map is made, else ERR_TOO_LARGE; 0: no limit */
+	bool nearest;        /* lookup = nearest: the nearest symbol at or below answers, whatever its size */
+	uint64_t memory_max; /* most bytes held while the map is made, else ERR_TOO_LARGE; 0: no limit */
 	/* Called, on any thread, with each change in the bytes held; in the end the changes add up to 0. May be NULL.
 	 */
 	void (*charge)(void *arg, int64_t bytes);

@@ -22,7 +22,6 @@ enum {
 struct finish_job {
 	STAILQ_ENTRY(finish_job) next;
 	struct module *module; /* a reference */
-	struct load *load;     /* of symbfiles, stored under its lease; NULL: module has a text */
 	struct page *page;     /* a reference; NULL: the map */
 	uint32_t number;       /* of the page */
 };
@@ -30,12 +29,9 @@ struct finish_job {
 struct finishing {
 	struct finishers *all;
 	struct module *module;
-	const char *label;
-	const struct load *load; /* as in the job */
 	int64_t until; /* clock_now(): storing stops then, so that a slow memcached does not hold the thread for ever */
 	const char *given_up; /* why, or NULL */
-	/* for a symbol file */
-	struct symmap *text; /* NULL: all pages are made already */
+	struct symmap *text;
 	struct symmap_maker maker;
 	uint64_t raw_bytes, passed; /* of the pages that this pass over all has come by; how many */
 	bool keeps;                 /* keep every page in the cache; otherwise only while there is room */
@@ -61,7 +57,7 @@ static const char *why_over(struct finishers *all, struct module *m, const struc
 static bool may_store(void *arg)
 {
 	struct finishing *f = arg;
-	f->given_up = why_over(f->all, f->module, f->load);
+	f->given_up = why_over(f->all, f->module, NULL);
 	if (!f->given_up && clock_now() >= f->until)
 		f->given_up = "it took longer than bucket_total_timeout";
 	return !f->given_up;
@@ -84,9 +80,9 @@ static const char *why_not_stored(struct mc_client *memcached, const struct fini
 static void keep_page(struct finishing *f, uint32_t number, struct page **p)
 {
 	struct page_cache *cache = f->all->loads->context->cache;
-	const struct offmap_options options = load_options(f->all->loads->context, NULL);
-	if (f->raw_bytes > options.raw_budget)
-		*p = page_compress(*p, options.codec);
+	const struct config *c = f->all->loads->context->config;
+	if (f->raw_bytes > c->cache_size / 4)
+		*p = page_compress(*p, c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4);
 	if (!f->keeps && !page_cache_has_room(cache, (*p)->len))
 		return;
 	module_put_page(cache, f->module, number, *p);
@@ -105,14 +101,12 @@ static void count_page(struct finishing *f, const struct page *p)
 	pthread_mutex_unlock(&f->module->lock);
 }
 
-/* The next page of a pass over all pages. Without a text none is made. */
+/* The next page of a pass over all pages. */
 static struct page *next_page(void *arg, enum page_kind kind, uint32_t number)
 {
 	struct finishing *f = arg;
 	struct page *p = module_slot_page(f->module, kind, number);
 	bool had = p != NULL;
-	if (!f->text)
-		return p;
 	background_give_way();
 	if (!had && !(p = symmap_make(&f->maker, kind, number)))
 		return NULL;
@@ -157,7 +151,7 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 		return true;
 	}
 	metric_add(M_STORES_FAILED, 1);
-	log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->label, why_not_stored(memcached, f, status));
+	log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->module->label, why_not_stored(memcached, f, status));
 	return false;
 }
 
@@ -192,7 +186,7 @@ static void finish_text(struct mc_client *memcached, struct finishing *f)
 	const char *over = outdated ? invalidated : why_over(f->all, f->module, NULL);
 	if (over) {
 		metric_add(M_STORES_FAILED, stores);
-		log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->label, over);
+		log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->module->label, over);
 	} else if (whole) { /* another host has made it so meanwhile */
 		atomic_store(&f->module->stored, true);
 		module_drop_text(f->module);
@@ -204,39 +198,20 @@ static void finish_text(struct mc_client *memcached, struct finishing *f)
 	}
 }
 
-static void end_load(struct finishers *all, struct load *l, struct mc_client *memcached)
-{
-	if (l->lease.held)
-		lease_give_back(all->loads, l, memcached);
-	if (l->module) {
-		atomic_fetch_sub(&l->module->holds, 1);
-		module_unref(l->module);
-	}
-	loads_finished(all->loads, l);
-}
-
 static void run_job(struct finishers *all, const struct finish_job *job, struct mc_client *memcached)
 {
 	struct module *m = job->module;
-	struct load *l = job->load;
 	if (job->page) {
 		if (memcached && !atomic_load(&all->loads->context->stopping))
 			page_memcached_store_page(memcached, m, job->number, job->page, &all->options);
 		atomic_fetch_add(&m->sent, 1);
 		return;
 	}
-	struct finishing f = {
-	        .all = all, .module = m, .load = l, .label = l ? l->id.data : m->label, .text = l ? NULL : m->text};
-	if (!l) {
-		atomic_fetch_add(&m->holds, 1);
-		finish_text(memcached, &f);
-		atomic_fetch_sub(&m->holds, 1);
-		metric_add(M_LOADS_IN_FLIGHT, -1);
-		return;
-	}
-	if (memcached && l->lease.held && l->lost < LOST_AGAIN)
-		store_map(memcached, &f);
-	end_load(all, l, memcached);
+	struct finishing f = {.all = all, .module = m, .text = m->text};
+	atomic_fetch_add(&m->holds, 1);
+	finish_text(memcached, &f);
+	atomic_fetch_sub(&m->holds, 1);
+	metric_add(M_LOADS_IN_FLIGHT, -1);
 }
 
 /* ---- the queues ---- */
@@ -254,7 +229,7 @@ static bool add_job(struct finishers *all, struct finish_queue *q, struct finish
 		module_ref(job->module);
 		if (job->page)
 			page_ref(job->page);
-		metric_add(M_LOADS_IN_FLIGHT, !job->page && !job->load); /* a load counts itself */
+		metric_add(M_LOADS_IN_FLIGHT, !job->page);
 		STAILQ_INSERT_TAIL(&q->jobs, job, next);
 		q->count++;
 		pthread_cond_broadcast(&all->added);
@@ -266,13 +241,13 @@ static bool add_job(struct finishers *all, struct finish_queue *q, struct finish
 }
 
 /* The first that can be done now. While memory is full, maps are not made whole, and may be evicted, which frees their
- * texts; a load behind them has a lease, for which others wait. */
+ * records. */
 static struct finish_job *first_job(const struct finishers *all, const struct finish_queue *q)
 {
 	const bool all_can = account_left() || all->loads->context->stopping;
 	struct finish_job *job;
 	STAILQ_FOREACH(job, &q->jobs, next)
-		if (all_can || job->load || job->page || !module_is_cached(job->module))
+		if (all_can || job->page || !module_is_cached(job->module))
 			break;
 	return job;
 }
@@ -369,14 +344,17 @@ static void announce(struct finishers *all, struct load *l, struct mc_client *me
 
 void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	const struct config *c = all->loads->context->config;
-	if (l->is_text && atomic_load(&l->module->shared) && l->lease.held)
+	if (l->loaded && atomic_load(&l->module->shared) && l->lease.held)
 		announce(all, l, memcached);
-	if (l->is_text && (l->lost || !c->finish_after)) /* it was asked for before */
+	if (l->loaded && (l->lost || !all->loads->context->config->finish_after)) /* it was asked for before */
 		finish_module(all, l->module);
-	bool later = l->module && !l->is_text && !l->kept && !atomic_load(&l->module->stored);
-	if (!later || !add_job(all, &all->maps, (struct finish_job){.module = l->module, .load = l}))
-		end_load(all, l, memcached);
+	if (l->lease.held)
+		lease_give_back(all->loads, l, memcached);
+	if (l->module) {
+		atomic_fetch_sub(&l->module->holds, 1);
+		module_unref(l->module);
+	}
+	loads_finished(all->loads, l);
 }
 
 void finish_page(struct finishers *all, struct module *m, uint32_t number, struct page *p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After the reply. The root of a text's map goes to memcached at once, and its pages as they are made. When the module
+ * After the reply. The root of a map goes to memcached at once, and its pages as they are made. When the module
  * is asked for again, or nothing else is loaded for a while, threads in the background make and store the rest and free
  * its records. If memcached takes the map, pages stay in the cache only while there is room; otherwise all of them
  * stay: raw up to a quarter of the cache, the rest compressed.
@@ -31,8 +31,7 @@ bool finishers_start(struct finishers *all);
 /* Call after `stopping` is set and the loaders have ended. Jobs that still wait are given up quickly. */
 void finishers_stop(struct finishers *all);
 
-/* Ends a load that is published, gives its lease back and frees it: at once with this client; but what was loaded of
- * symbfiles is stored first, in a finisher's thread. */
+/* Ends a load that is published: announces its root, gives its lease back and frees it. */
 void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached);
 /* The module was asked for again: it is finished if it is not. */
 void finish_module(struct finishers *all, struct module *m);

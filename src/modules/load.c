@@ -144,9 +144,7 @@ static void charge(void *cache, int64_t bytes)
 struct offmap_options load_options(struct load_context *context, struct load *l)
 {
 	const struct config *c = context->config;
-	return (struct offmap_options){.raw_budget = c->cache_size / 4,
-	        .codec = c->codec == CODEC_CHOICE_ZSTD ? CODEC_ZSTD : CODEC_LZ4,
-	        .memory_max = c->load_memory_max,
+	return (struct offmap_options){.memory_max = c->load_memory_max,
 	        .charge = charge,
 	        .charge_arg = context->cache,
 	        .take = l ? take_memory : NULL,
@@ -155,12 +153,45 @@ struct offmap_options load_options(struct load_context *context, struct load *l)
 
 /* ---- what comes of a transfer ---- */
 
-/* Takes the map as the load's result. */
-static enum outcome_class take_map(struct load *l, struct offmap *map)
+/* Takes the map as the load's result, and what its pages are made from. */
+static enum outcome_class take_map(struct load *l, struct offmap *map, struct symmap *text)
 {
 	map->marker = l->outcome.marker;
 	l->module = module_new(&l->hash, map);
-	return l->module ? OUTCOME_NONE : FAILURE_TEMPORARY;
+	if (!l->module) {
+		symmap_unref(text);
+		return FAILURE_TEMPORARY;
+	}
+	l->module->text = text;
+	l->loaded = true;
+	return OUTCOME_NONE;
+}
+
+/* What symbfiles say becomes a map. */
+static enum err map_symbfiles(struct loader *r, const struct offmap_options *options, struct symbfile_map *from,
+        struct symmap **text, struct offmap **map)
+{
+	struct records *records;
+	struct error e;
+	enum err err = symbfile_map_finish(from, &records);
+	if (err)
+		return err;
+	if (!(*text = symmap_of(options, &r->context->idle_makers, records)))
+		return ERR_NO_MEMORY;
+	err = symmap_finish(*text, &e);
+	if (!err && !(*map = symmap_map(*text)))
+		err = ERR_NO_MEMORY;
+	if (err)
+		symmap_unref(*text);
+	return err;
+}
+
+/* Pages that are made from the same symbfiles in another way must not mix with these in memcached: a new way is a new
+ * number. */
+static uint64_t symbfile_generation(uint64_t hash)
+{
+	enum { WAY = 2 };
+	return hash + WAY;
 }
 
 /* A large load that has waited in vain although no other has much memory does not fit. One that gave way has not
@@ -257,17 +288,14 @@ static enum outcome_class get_text(struct loader *r, struct load *l, unsigned so
 	t.parse_time = in.parse_time;
 	enum outcome_class class = end_attempt(r, l, &t, map != NULL);
 	struct str code_file, code_id;
-	if (map)
-		note_damage(l, map->damaged);
-	if (map && (class = take_map(l, map)) == OUTCOME_NONE) {
-		if (symmap_code(text, &code_file, &code_id))
-			code_note(l->name, id, code_file, code_id);
-		l->module->text = text;
-		l->is_text = true;
-	} else {
+	if (!map) {
 		symmap_unref(text);
+		return class;
 	}
-	return class;
+	note_damage(l, map->damaged);
+	if (symmap_code(text, &code_file, &code_id))
+		code_note(l->name, id, code_file, code_id);
+	return take_map(l, map, text);
 }
 
 /* ---- executables ---- */
@@ -297,6 +325,7 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	const struct offmap_options options = load_options(context, l);
 	struct symbfile_map *records = symbfile_map_new(&options);
 	struct offmap *map = NULL;
+	struct symmap *text;
 	struct elf_source_report report;
 	if (!records)
 		return FAILURE_TEMPORARY;
@@ -309,8 +338,8 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	elf_source_load(&context->elf, r->bucket, source, &question, &taker, &t.result, &report);
 	if (report.error.code == ERR_TOO_LARGE || report.error.code == ERR_NO_MEMORY)
 		t.err = report.error.code;
-	if (t.result.outcome == BUCKET_OK && !(t.err = symbfile_map_finish(records, &map))) {
-		map->generation = report.hash;
+	if (t.result.outcome == BUCKET_OK && !(t.err = map_symbfiles(r, &options, records, &text, &map))) {
+		map->generation = symbfile_generation(report.hash);
 		map->file = report.loaded;
 		map->text_bytes = t.result.text_bytes;
 		map->lacking = report.lacking;
@@ -322,7 +351,7 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	if (class == FAILURE_MISSING && report.error.code)
 		failure_why(l->outcome.why, report.error.text);
 	symbfile_map_free(records);
-	return map ? take_map(l, map) : class;
+	return map ? take_map(l, map, text) : class;
 }
 
 /* ---- sources ---- */
@@ -375,6 +404,7 @@ static void load_sym(struct loader *r, struct load *l)
 
 /* The parts of an executable on their way into one map. */
 struct parts {
+	struct offmap_options options;
 	struct symbfile_map *map;
 	struct text_hash *hash; /* over all parts in order; becomes the map's generation */
 	uint64_t bytes;
@@ -413,16 +443,16 @@ static enum outcome_class finish_parts(
         struct loader *r, struct load *l, struct parts *p, const struct symbfile_sets *sets)
 {
 	struct offmap *map = NULL;
+	struct symmap *text;
 	int64_t start = clock_now();
 	struct attempt t = {.what = "", .from = "uploads", .result.outcome = BUCKET_OK};
-	if ((t.err = symbfile_map_finish(p->map, &map)))
+	if ((t.err = map_symbfiles(r, &p->options, p->map, &text, &map)))
 		return failed(r, l, &t);
 	l->costs.parse_time += p->parse_time + clock_now() - start;
 	histogram_observe(H_PARSE, l->costs.parse_time);
-	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
-	map->generation = text_hash_value(p->hash);
+	map->generation = symbfile_generation(text_hash_value(p->hash));
 	map->text_bytes = p->bytes;
-	enum outcome_class class = take_map(l, map);
+	enum outcome_class class = take_map(l, map, text);
 	if (l->module)
 		l->module->origin = sets->hash;
 	return class;
@@ -431,8 +461,8 @@ static enum outcome_class finish_parts(
 /* The symbfiles become one map. */
 static enum outcome_class get_sets(struct loader *r, struct load *l, const struct symbfile_sets *sets)
 {
-	const struct offmap_options options = load_options(r->context, l);
-	struct parts p = {.map = symbfile_map_new(&options), .hash = text_hash_new()};
+	struct parts p = {.options = load_options(r->context, l), .hash = text_hash_new()};
+	p.map = symbfile_map_new(&p.options);
 	enum outcome_class class = p.map && p.hash ? get_parts(r, l, &p, sets) : FAILURE_TEMPORARY;
 	if (class == OUTCOME_NONE)
 		class = finish_parts(r, l, &p, sets);
@@ -601,9 +631,10 @@ static void take_module(struct loader *r, struct load *l)
 	atomic_fetch_add(&l->module->holds, 1); /* until finish_load is done */
 	if (!l->kept)
 		l->module->lost_at = l->lost >= LOST_PAGE ? clock_now() : 0;
-	if (l->is_text) {
+	if (l->loaded) {
 		atomic_store(&l->module->shared, l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN));
-		snprintf(l->module->label, sizeof l->module->label, "%s/%s", l->name.data, l->id.data);
+		snprintf(l->module->label, sizeof l->module->label, "%s%s%s", l->name.data, l->name.len ? "/" : "",
+		        l->id.data);
 	}
 	outcomes_forget(r->context->outcomes, &l->hash);
 }

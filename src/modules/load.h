@@ -71,7 +71,7 @@ struct load {
 	} lease;
 	/* outcome */
 	struct module *module;
-	bool is_text;           /* module was made of a symbol file that was just loaded */
+	bool loaded;            /* module was made of what has just been loaded */
 	bool kept;              /* module was in the cache, and is still current */
 	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds; the marker
 	                           stays while the lease is held */

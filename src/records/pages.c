@@ -36,6 +36,8 @@ enum {
 	NODES_PER_RECORD = 64, /* that may be repeated, see repeats_too_much */
 };
 
+enum { SLOT_FILES, SLOT_ORIGINS, SLOT_NAMES, SLOT_KINDS };
+
 struct recent_file {
 	uint64_t id;
 	uint32_t slot; /* 0: none */
@@ -54,7 +56,7 @@ struct sympages {
 	struct name_store_reader names;
 	struct func_records records;
 	struct string_table strings;
-	struct map64 slots[2];                   /* by slot_key, of FILEs and of INLINE_ORIGINs */
+	struct map64 slots[SLOT_KINDS];          /* by slot_key */
 	uint64_t salt;                           /* so that nobody can choose ids that collide */
 	struct recent_file recent[RECENT_FILES]; /* files by the lower bits of their ids: most are found here */
 	struct kept *kept;                       /* [kept_base, kept_count), ascending by symbol */
@@ -75,8 +77,8 @@ static void reset_slots(struct sympages *m)
 	m->strings.count = 1;
 	m->strings.texts_len = 0;
 	memset(m->recent, 0, sizeof m->recent);
-	map64_reset(&m->slots[0]);
-	map64_reset(&m->slots[1]);
+	for (unsigned i = 0; i < SLOT_KINDS; i++)
+		map64_reset(&m->slots[i]);
 }
 
 struct sympages *sympages_new(const struct records *x, const struct symspans *s)
@@ -87,7 +89,7 @@ struct sympages *sympages_new(const struct records *x, const struct symspans *s)
 	m->x = x;
 	m->s = s;
 	m->names.names = &x->names;
-	m->encoder = encoder_new(NULL, 0, CODEC_RAW);
+	m->encoder = encoder_new();
 	m->strings.cap = 64;
 	m->strings.slots = calloc(m->strings.cap, sizeof *m->strings.slots);
 	if (getrandom(&m->salt, sizeof m->salt, GRND_NONBLOCK) <= 0)
@@ -102,8 +104,8 @@ struct sympages *sympages_new(const struct records *x, const struct symspans *s)
 
 static void free_slots(struct sympages *m)
 {
-	map64_release(&m->slots[0]);
-	map64_release(&m->slots[1]);
+	for (unsigned i = 0; i < SLOT_KINDS; i++)
+		map64_release(&m->slots[i]);
 	free(m->strings.texts);
 	m->strings.texts = NULL;
 	m->strings.texts_cap = 0;
@@ -140,7 +142,8 @@ static uint64_t kept_max(const struct records *x)
 static uint64_t slot_bytes(const struct sympages *m)
 {
 	return m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap +
-	       (m->slots[0].cap + m->slots[1].cap) * sizeof(struct map64_slot);
+	       (m->slots[SLOT_FILES].cap + m->slots[SLOT_ORIGINS].cap + m->slots[SLOT_NAMES].cap) *
+	               sizeof(struct map64_slot);
 }
 
 uint64_t sympages_bytes(const struct sympages *m)
@@ -172,18 +175,11 @@ static bool escape(struct sympages *m, const uint8_t *text, size_t len, uint32_t
 	return true;
 }
 
-static bool define(struct sympages *m, struct string_slot *slot, const struct record_definition *d)
+static bool set_text(struct sympages *m, struct string_slot *slot, const uint8_t *text, size_t raw_len)
 {
 	struct string_table *t = &m->strings;
 	uint32_t len;
-	if (d->external) {
-		slot->external = slot->defined = true;
-		slot->id = d->string;
-		return true;
-	}
-	if (!d->len)
-		return true; /* an INLINE_ORIGIN without a name is <unknown> */
-	if (!escape(m, (const uint8_t *)m->x->texts + d->at, d->len, &len) || len > UINT32_MAX - t->texts_len)
+	if (!text || !escape(m, text, raw_len, &len) || len > UINT32_MAX - t->texts_len)
 		return false;
 	if (!array_reserve(&t->texts, &t->texts_cap, t->texts_len + len, sizeof *t->texts))
 		return false;
@@ -193,6 +189,17 @@ static bool define(struct sympages *m, struct string_slot *slot, const struct re
 	slot->len = (uint16_t)len;
 	t->texts_len += len;
 	return true;
+}
+
+static bool define(struct sympages *m, struct string_slot *slot, const struct record_definition *d)
+{
+	if (d->external) {
+		slot->external = slot->defined = true;
+		slot->id = d->string;
+		return true;
+	}
+	/* an INLINE_ORIGIN without a name is <unknown> */
+	return !d->len || set_text(m, slot, (const uint8_t *)m->x->texts + d->at, d->len);
 }
 
 /* Different for each id. */
@@ -227,6 +234,24 @@ static inline uint32_t file_slot(struct sympages *m, uint64_t id)
 	return recent->slot;
 }
 
+/* The slot of a name that several parts may share; 0 if out of memory. */
+static uint32_t name_slot(struct sympages *m, const struct record_name *n)
+{
+	struct string_table *t = &m->strings;
+	uint64_t key = slot_key(m, n->string ? UINT64_MAX - n->string : n->place);
+	uint32_t known = (uint32_t)map64_get(&m->slots[SLOT_NAMES], key);
+	if (known)
+		return known;
+	if (!array_reserve(&t->slots, &t->cap, t->count + 1, sizeof *t->slots))
+		return 0;
+	struct string_slot *slot = &t->slots[t->count];
+	*slot = (struct string_slot){.external = n->string, .defined = n->string, .id = n->string};
+	if ((!n->string && !set_text(m, slot, name_store_read(&m->names, n->place, n->len), n->len)) ||
+	        !map64_put(&m->slots[SLOT_NAMES], key, t->count))
+		return 0;
+	return t->count++;
+}
+
 /* ---- symbols ---- */
 
 /* Opens the symbol's records and sets the name of f. */
@@ -236,14 +261,15 @@ static bool begin_symbol(
 	uint32_t len;
 	struct str name = str_from("<unknown>");
 	record_reader_begin(r, m->x, symbol);
-	if (r->name_len)
+	if (r->name.len)
 		name = (struct str){
-		        (const char *)name_store_read(&m->names, r->name_place, r->string ? 0 : r->name_len),
-		        r->string ? 0 : r->name_len};
+		        (const char *)name_store_read(&m->names, r->name.place, r->name.string ? 0 : r->name.len),
+		        r->name.string ? 0 : r->name.len};
 	if (!name.data || !escape(m, (const uint8_t *)name.data, name.len, &len) ||
 	        !flat_set_name(f, (char *)m->escaped, len))
 		return false;
-	f->name_external = r->string;
+	f->name_external = r->name.string;
+	f->name_slot = 0;
 	f->addr = symbol->addr;
 	f->size = symbol->size;
 	f->is_public = symbol->is_public;
@@ -317,11 +343,37 @@ static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f)
 	return flatten(&m->flattener, r, f);
 }
 
+/* Reads a part of a function, and gives its strings slots. */
+static bool read_part(struct sympages *m, const struct record_symbol *symbol, struct flat *f)
+{
+	struct record_reader from;
+	record_reader_begin(&from, m->x, symbol);
+	f->name_len = f->name_external = f->next_segment = 0;
+	f->has_lines = false;
+	if (!(f->name_slot = name_slot(m, &from.name)) || !record_reader_part(&from, symbol, f))
+		return false;
+	for (uint32_t i = 1; i <= f->node_count; i++) {
+		struct flat_node *n = &f->nodes[i];
+		if (!(n->origin = file_slot(m, n->origin)) ||
+		        (n->call_file && !(n->call_file = file_slot(m, n->call_file))))
+			return false;
+	}
+	for (uint32_t i = 0; i < f->segment_count; i++) {
+		struct flat_segment *s = &f->segments[i];
+		if (s->file && !(s->file = file_slot(m, s->file)))
+			return false;
+	}
+	const struct flat_segment *first = f->segments;
+	if (f->segment_count == 1 && !first->node && !first->file && !first->line)
+		f->segment_count = 0; /* only the name is known */
+	return true;
+}
+
 /* ---- functions that are kept ---- */
 
 static uint64_t names_of(const struct flat *f)
 {
-	return f->segment_count + 2 * (uint64_t)f->node_count;
+	return f->segment_count + 2 * (uint64_t)f->node_count + 1;
 }
 
 static void release_kept(struct sympages *m, const struct kept *k)
@@ -398,8 +450,9 @@ static void make_room(struct sympages *m)
 
 static bool read_new(struct sympages *m, struct kept *k)
 {
+	const struct record_symbol *symbol = &m->x->symbols[k->symbol];
 	k->flat = take_flat(m);
-	if (!k->flat || !read_func(m, k->symbol, k->flat)) {
+	if (!k->flat || !(symbol->is_part ? read_part(m, symbol, k->flat) : read_func(m, k->symbol, k->flat))) {
 		flat_free(k->flat);
 		k->flat = NULL;
 		return false;
@@ -423,7 +476,8 @@ static struct kept *take_func(struct sympages *m, uint32_t symbol, uint64_t from
 		struct kept *top = &m->kept[m->kept_count - 1];
 		if (top->symbol == symbol)
 			return top;
-		if (top->symbol < symbol && from - top->flat->addr < top->flat->size)
+		const struct record_symbol *s = &m->x->symbols[top->symbol];
+		if (top->symbol < symbol && from - s->addr < s->size)
 			break;
 		pop_kept(m);
 	}
@@ -480,7 +534,8 @@ static bool encode_func(struct sympages *m, uint32_t symbol, position from, posi
 	if (!k)
 		return false;
 	struct flat *f = k->flat;
-	position end = (position)f->addr + f->size, stop = end < to ? end : to;
+	const struct record_symbol *s = &m->x->symbols[symbol];
+	position end = (position)s->addr + s->size, stop = end < to ? end : to;
 	if (from < stop && !encode(m, f, from, stop, false))
 		return false;
 	if (!m->s->nearest || end >= to)
@@ -542,13 +597,13 @@ struct page *sympages_code(struct sympages *m, uint32_t number)
 struct page *sympages_strings(struct sympages *m, uint32_t number)
 {
 	const struct records *x = m->x;
-	uint32_t first = x->string_first[number], id, len,
+	uint32_t first = x->string_first[number], len,
 	         end = number + 1 < x->string_page_count ? x->string_first[number + 1] : x->string_count + 1;
 	for (uint32_t i = first; i < end; i++) {
 		const struct record_string *s = &x->strings[i - 1];
 		const uint8_t *text = name_store_read(&m->names, s->place, s->len);
 		if (!text || !escape(m, text, s->len, &len) ||
-		        !encode_string(m->encoder, (const char *)m->escaped, len, &id)) {
+		        !encode_string(m->encoder, (const char *)m->escaped, len)) {
 			encoder_drop_open(m->encoder);
 			return NULL;
 		}
@@ -577,16 +632,20 @@ struct offmap *sympages_map(const struct records *x, const struct symspans *s, s
 	return m;
 }
 
-bool sympages_fill(const struct records *x, const struct symspans *s, struct offmap *map)
+struct offmap *sympages_all(const struct records *x, const struct symspans *s, struct str code_file)
 {
-	struct sympages *pages = sympages_new(x, s);
+	struct offmap *map = sympages_map(x, s, code_file);
+	struct sympages *pages = map ? sympages_new(x, s) : NULL;
 	bool ok = pages != NULL;
-	for (uint32_t i = 0; i < map->string_count && ok; i++)
+	for (uint32_t i = 0; ok && i < map->string_count; i++)
 		if ((ok = (map->strings[i] = sympages_strings(pages, i)) != NULL))
 			map->raw_bytes += map->strings[i]->len;
-	for (uint32_t i = 0; i < map->code_count && ok; i++)
+	for (uint32_t i = 0; ok && i < map->code_count; i++)
 		if ((ok = (map->code[i] = sympages_code(pages, i)) != NULL))
 			map->raw_bytes += map->code[i]->len;
 	sympages_free(pages);
-	return ok;
+	if (ok)
+		return map;
+	offmap_free(map);
+	return NULL;
 }

@@ -28,7 +28,7 @@ struct page *sympages_strings(struct sympages *m, uint32_t number);
 /* The map without its pages, for a code file of so many bytes. marker, damaged, generation and raw_bytes are 0: the
  * caller completes them. NULL if out of memory. */
 struct offmap *sympages_map(const struct records *x, const struct symspans *s, struct str code_file);
-/* Makes all pages of the map, and counts their bytes. False if out of memory. */
-bool sympages_fill(const struct records *x, const struct symspans *s, struct offmap *map);
+/* The same with all its pages, whose bytes are raw_bytes. */
+struct offmap *sympages_all(const struct records *x, const struct symspans *s, struct str code_file);
 
 #endif

@@ -3,6 +3,9 @@
  * The records of a symbol are varints (signed ones are zigzag), which depend on nothing before the symbol:
  *
  *   name     length << 1, place in names; or, if a string page has it, 1 and the string's id
+ *
+ * then
+ *
  *   END      0
  *   a call   ranges << 3 | CALL or CALL_NO_FILE; depth; signed line of the call; its file; the name's id;
  *            of each range the signed distance of its start from the start of the one before, and its size
@@ -11,6 +14,13 @@
  *
  * Lines are relative to those of the record before of the same kind. Only what lies within the symbol is kept, but all
  * is counted.
+ *
+ * Or, for a part of a function that is flat already:
+ *
+ *   where    the distance from the function's start; the function's size, 0 for a return pad that has none
+ *   nodes    how many; of each its distance from its parent, the id of its name, signed file and line of the call
+ *   segments how many; of each size of the one before << 2 | NODE | FILE; signed line; with NODE, the signed node; with
+ *            FILE, the signed file
  *
  * A function with much text is cut at addresses of its own records: those that the reader marked, or all if it has more
  * than RECORDS_EXACT_PAGES times what a page may have, or more addresses than a page can have.
@@ -27,6 +37,8 @@
 #include "map/flat.h"
 
 enum { END = 0, CALL = 1, CALL_NO_FILE = 2, LINE = 4, GAP = 1, FILE_CHANGES = 2, KIND_BITS = 3 };
+enum { NODE_CHANGES = 1, SEGMENT_FILE = 2 };
+enum { PART_TEXT = 5 };               /* two bytes of a part weigh as much as so many of text */
 #define SIZE_MOST (UINT64_C(1) << 60) /* of a line; the rest of a larger one follows */
 
 struct records_state {
@@ -88,6 +100,12 @@ uint64_t records_bytes(const struct records *r)
 	       r->cut_func_cap * (uint64_t)sizeof *r->cut_funcs + (r->cut_cap + events) * sizeof *r->cuts;
 }
 
+bool records_full(const struct records *r)
+{
+	const uint32_t most = UINT32_C(3) << 30; /* arrays do not grow much beyond that */
+	return r->len >= most || r->texts_len >= most || r->symbol_count == INT32_MAX;
+}
+
 /* Announces memory that the text does not. */
 static bool may_take(const struct records *r, uint64_t bytes)
 {
@@ -142,29 +160,48 @@ static inline bool reserve(struct records *r, size_t more)
 	return array_reserve(&r->bytes, &r->cap, r->len + more, 1);
 }
 
+bool records_add_name(struct records *r, struct str text, bool external, struct record_name *name)
+{
+	*name = (struct record_name){.len = (uint32_t)text.len};
+	if (!external)
+		return name_store_add(&r->names, text.data, text.len, &name->place);
+	if (!add_string(r, text))
+		return false;
+	name->string = r->string_count;
+	return true;
+}
+
+static bool begin(struct records *r, struct record_symbol symbol, const struct record_name *name)
+{
+	struct records_state *s = r->state;
+	if (r->symbol_count == INT32_MAX ||
+	        !array_reserve(&r->symbols, &r->symbol_cap, r->symbol_count + (size_t)1, sizeof *r->symbols) ||
+	        !reserve(r, (size_t)2 * VARINT_MAX))
+		return false;
+	symbol.at = r->len;
+	s->symbol = &r->symbols[r->symbol_count++];
+	*s->symbol = symbol;
+	uint8_t *at = r->bytes + r->len;
+	at = varint_put(at, name->string ? 1 : (uint64_t)name->len << 1);
+	at = varint_put(at, name->string ? name->string : name->place);
+	r->len = (uint32_t)(at - r->bytes);
+	return true;
+}
+
 bool records_begin(struct records *r, bool is_public, uint64_t addr, uint64_t size, struct str name)
 {
 	struct records_state *s = r->state;
-	uint64_t place = 0;
-	bool external = name.len > OFFMAP_INLINE_NAME;
-	if (r->symbol_count == INT32_MAX ||
-	        !array_reserve(&r->symbols, &r->symbol_cap, r->symbol_count + (size_t)1, sizeof *r->symbols) ||
-	        !reserve(r, (size_t)2 * VARINT_MAX) ||
-	        !(external ? add_string(r, name) : name_store_add(&r->names, name.data, name.len, &place)))
-		return false;
+	struct record_name n;
 	if (addr && size > 0 - addr)
 		size = 0 - addr;
-	s->symbol = &r->symbols[r->symbol_count++];
-	*s->symbol = (struct record_symbol){.addr = addr, .size = size, .at = r->len, .is_public = is_public};
+	if (!records_add_name(r, name, name.len > OFFMAP_INLINE_NAME, &n) ||
+	        !begin(r, (struct record_symbol){.addr = addr, .size = size, .is_public = is_public}, &n))
+		return false;
 	r->funcs += !is_public;
 	r->publics += is_public;
 	s->end = s->file = s->start = s->kept = 0;
 	s->line = s->call_line = 0;
 	s->event_count = 0;
-	uint8_t *at = r->bytes + r->len;
-	at = varint_put(at, external ? 1 : (uint64_t)name.len << 1);
-	at = varint_put(at, external ? r->string_count : place);
-	r->len = (uint32_t)(at - r->bytes);
 	return true;
 }
 
@@ -306,16 +343,74 @@ static bool find_cuts(struct records *r, uint64_t text)
 	return true;
 }
 
+static void set_text(struct records *r, uint64_t text)
+{
+	r->state->symbol->text = text < RECORD_TEXT_MAX ? text : RECORD_TEXT_MAX;
+	r->text += text;
+	r->largest_text = text > r->largest_text ? text : r->largest_text;
+}
+
 bool records_end(struct records *r, uint64_t text)
 {
-	struct record_symbol *s = r->state->symbol;
 	if (!reserve(r, 1))
 		return false;
 	r->bytes[r->len++] = END;
-	s->text = text < RECORD_TEXT_MAX ? text : RECORD_TEXT_MAX;
-	r->text += text;
-	r->largest_text = text > r->largest_text ? text : r->largest_text;
-	return s->is_public || find_cuts(r, text);
+	set_text(r, text);
+	return r->state->symbol->is_public || find_cuts(r, text);
+}
+
+/* ---- parts ---- */
+
+static uint8_t *put_nodes(uint8_t *at, const struct flat *f)
+{
+	uint32_t line = 0, file = 0;
+	at = varint_put(at, f->node_count);
+	for (uint32_t i = 1; i <= f->node_count; i++) {
+		const struct flat_node *n = &f->nodes[i];
+		at = varint_put(at, i - n->parent);
+		at = varint_put(at, n->origin);
+		at = varint_put(at, zigzag((int64_t)n->call_file - file));
+		at = varint_put(at, zigzag((int64_t)n->call_line - line));
+		line = n->call_line;
+		file = n->call_file;
+	}
+	return at;
+}
+
+static uint8_t *put_segments(uint8_t *at, const struct flat *f)
+{
+	struct flat_segment last = {f->segments[0].start, 0, 0, 0};
+	at = varint_put(at, f->segment_count);
+	for (uint32_t i = 0; i < f->segment_count; i++) {
+		const struct flat_segment *s = &f->segments[i];
+		uint64_t size = s->start - last.start;
+		unsigned kind = (s->node != last.node ? NODE_CHANGES : 0) | (s->file != last.file ? SEGMENT_FILE : 0);
+		at = varint_put(at, size << 2 | kind);
+		at = varint_put(at, zigzag((int64_t)s->line - last.line));
+		if (kind & NODE_CHANGES)
+			at = varint_put(at, zigzag((int64_t)s->node - last.node));
+		if (kind & SEGMENT_FILE)
+			at = varint_put(at, zigzag((int64_t)s->file - last.file));
+		last = *s;
+	}
+	return at;
+}
+
+bool records_part(struct records *r, uint64_t size, const struct record_name *name, const struct flat *f)
+{
+	uint64_t within = f->segments[0].start;
+	uint32_t first = r->len;
+	if (!begin(r, (struct record_symbol){.addr = f->addr + within, .size = size, .is_part = true}, name) ||
+	        !reserve(r, ((size_t)f->node_count + f->segment_count + 1) * 4 * VARINT_MAX))
+		return false;
+	uint8_t *at = r->bytes + r->len;
+	at = varint_put(at, within);
+	at = varint_put(at, f->size);
+	at = put_nodes(at, f);
+	at = put_segments(at, f);
+	r->len = (uint32_t)(at - r->bytes);
+	set_text(r, (r->len - first) * (uint64_t)PART_TEXT / 2);
+	return true;
 }
 
 const struct record_cuts *records_cuts_of(const struct records *r, const struct record_symbol *s)
@@ -457,13 +552,40 @@ void record_reader_begin(struct record_reader *r, const struct records *from, co
 {
 	*r = (struct record_reader){.in = {from->bytes + s->at, from->bytes + from->len, false}};
 	uint64_t name = reader_varint(&r->in), where = reader_varint(&r->in);
-	if (name & 1) {
-		r->string = (uint32_t)where;
-		r->name_len = from->strings[where - 1].len;
-	} else {
-		r->name_len = (uint32_t)(name >> 1);
-		r->name_place = where;
+	r->name = name & 1 ? (struct record_name){from->strings[where - 1].place, from->strings[where - 1].len,
+	                             (uint32_t)where}
+	                   : (struct record_name){where, (uint32_t)(name >> 1), 0};
+}
+
+bool record_reader_part(struct record_reader *r, const struct record_symbol *s, struct flat *f)
+{
+	uint64_t start = reader_varint(&r->in);
+	uint32_t line = 0, file = 0, parent, origin;
+	struct flat_segment last = {start, 0, 0, 0};
+	f->addr = s->addr - start;
+	f->size = reader_varint(&r->in);
+	f->is_public = !f->size;
+	f->node_count = f->segment_count = 0;
+	for (uint32_t i = 1, count = (uint32_t)reader_varint(&r->in); i <= count; i++) {
+		parent = i - (uint32_t)reader_varint(&r->in);
+		origin = (uint32_t)reader_varint(&r->in);
+		file += (uint32_t)unzigzag(reader_varint(&r->in));
+		line += (uint32_t)unzigzag(reader_varint(&r->in));
+		if (!flat_add_node(f, parent, origin, file, line))
+			return false;
 	}
+	for (uint64_t left = reader_varint(&r->in); left; left--) {
+		uint64_t head = reader_varint(&r->in);
+		last.start += head >> 2;
+		last.line += (uint32_t)unzigzag(reader_varint(&r->in));
+		if (head & NODE_CHANGES)
+			last.node += (uint32_t)unzigzag(reader_varint(&r->in));
+		if (head & SEGMENT_FILE)
+			last.file += (uint32_t)unzigzag(reader_varint(&r->in));
+		if (!flat_add_segment(f, last.start, last.node, last.line, last.file))
+			return false;
+	}
+	return true;
 }
 
 enum record_kind record_reader_next(struct record_reader *r)

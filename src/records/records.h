@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "base/varint.h"
+#include "map/flat.h"
 #include "map/offmap.h"
 #include "records/name_store.h"
 
@@ -18,13 +19,20 @@ enum {
 	RECORDS_EXACT_PAGES = 50,
 };
 
-/* A function or public symbol. */
+/* A function or public symbol; or a part of a function whose lines and inlined calls are flat already. */
 #define RECORD_TEXT_MAX ((UINT64_C(1) << 22) - 1)
 struct record_symbol {
 	uint64_t addr, size; /* clipped to the address space; size of a public symbol: 0 */
-	uint64_t at : 40;    /* where its records begin; ascends in the order of the file */
+	uint64_t at : 39;    /* where its records begin; ascends in the order of the file */
 	uint64_t text : 22;  /* bytes of text for it, at most RECORD_TEXT_MAX */
-	uint64_t is_public : 1, has_lines : 1;
+	uint64_t is_public : 1, has_lines : 1, is_part : 1;
+};
+
+/* Where a name is. */
+struct record_name {
+	uint64_t place; /* in names */
+	uint32_t len;
+	uint32_t string; /* if a string page has it: its id; else 0 */
 };
 
 /* The text of an id: a file, or the name of an inlined function. It is unescaped; a name may be empty. */
@@ -89,6 +97,8 @@ struct records *records_new(uint32_t page_text);
 void records_free(struct records *r); /* NULL is fine */
 /* Bytes of memory that it takes, also while it is filled. */
 uint64_t records_bytes(const struct records *r);
+/* After filling has failed: whether memory was not short, but places do not fit into 32 bits. */
+bool records_full(const struct records *r);
 
 /* ---- filling; each returns false if out of memory ---- */
 
@@ -112,6 +122,11 @@ bool records_call(
 /* The symbol ends, which had so many bytes of text. */
 bool records_end(struct records *r, uint64_t text);
 bool records_define(struct records *r, bool is_origin, uint64_t id, struct str text);
+/* A name for records_part. It may be used any number of times. `external`: in a string page. */
+bool records_add_name(struct records *r, struct str text, bool external, struct record_name *name);
+/* A part of a function, from f's first segment on: `size` bytes, which no other symbol covers. Parts come in ascending
+ * order. Slots in f are ids of files, 0 for none; its name is not used. */
+bool records_part(struct records *r, uint64_t size, const struct record_name *name, const struct flat *f);
 /* Nothing follows. */
 bool records_finish(struct records *r);
 
@@ -127,9 +142,7 @@ enum record_kind { RECORD_NONE, RECORD_LINE, RECORD_CALL };
 /* Reads the records of one symbol. Addresses are relative to it, and clipped to it. */
 struct record_reader {
 	struct reader in;
-	/* the name: its length and place in names, or, if string is not 0, the string's id */
-	uint64_t name_place;
-	uint32_t name_len, string;
+	struct record_name name;
 	/* the record read last */
 	uint64_t start, end, file; /* for a line */
 	uint32_t line;
@@ -142,5 +155,8 @@ void record_reader_begin(struct record_reader *r, const struct records *from, co
 enum record_kind record_reader_next(struct record_reader *r);
 /* Reads the next range of a call, into range_start and range_end; to be called `ranges` times. */
 void record_reader_range(struct record_reader *r);
+/* Reads a part's function into f, but for its name: after record_reader_begin, instead of the records. False if out of
+ * memory. */
+bool record_reader_part(struct record_reader *r, const struct record_symbol *s, struct flat *f);
 
 #endif

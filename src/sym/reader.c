@@ -55,6 +55,16 @@ struct symreader *symreader_new(struct str id, uint32_t page_text)
 	return x;
 }
 
+struct symreader *symreader_of(struct records *records)
+{
+	struct symreader *x = calloc(1, sizeof *x);
+	if (x)
+		x->records = records;
+	else
+		records_free(records);
+	return x;
+}
+
 static void free_state(struct symreader_state *s)
 {
 	if (!s)

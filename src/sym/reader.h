@@ -22,6 +22,8 @@ struct symreader {
 /* The text must have the debug id `id` (in either case); an empty id accepts any. page_text: as of records_new. NULL if
  * out of memory. */
 struct symreader *symreader_new(struct str id, uint32_t page_text);
+/* What has been read to an end already: finished records, which it takes in any case. NULL if out of memory. */
+struct symreader *symreader_of(struct records *records);
 void symreader_free(struct symreader *x); /* NULL is fine */
 
 /* Takes the next bytes of the text. ERR_CORRUPT, as early as possible, if this is no symbol file or has another id;

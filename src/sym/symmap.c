@@ -56,13 +56,14 @@ static bool grow(void *arg, uint64_t bytes)
 	return !m->refused;
 }
 
-struct symmap *symmap_new(const struct offmap_options *options, atomic_uint *idle_makers, struct str id)
+static struct symmap *new_map(const struct offmap_options *options, atomic_uint *idle_makers, struct symreader *reader)
 {
-	struct symmap *m = calloc(1, sizeof *m);
-	if (!m || !(m->reader = symreader_new(id, 0))) {
-		free(m);
+	struct symmap *m = reader ? calloc(1, sizeof *m) : NULL;
+	if (!m) {
+		symreader_free(reader);
 		return NULL;
 	}
+	m->reader = reader;
 	m->options = *options;
 	m->idle_makers = idle_makers;
 	m->reader->records->grow = grow;
@@ -71,6 +72,16 @@ struct symmap *symmap_new(const struct offmap_options *options, atomic_uint *idl
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->given, NULL);
 	return m;
+}
+
+struct symmap *symmap_new(const struct offmap_options *options, atomic_uint *idle_makers, struct str id)
+{
+	return new_map(options, idle_makers, symreader_new(id, 0));
+}
+
+struct symmap *symmap_of(const struct offmap_options *options, atomic_uint *idle_makers, struct records *records)
+{
+	return new_map(options, idle_makers, symreader_of(records));
 }
 
 void symmap_ref(struct symmap *m)
@@ -111,6 +122,12 @@ static enum err check_memory(struct symmap *m, uint64_t ahead, uint64_t more, st
 	return fits && charge(m, bytes + ahead) ? ERR_OK : too_large(e);
 }
 
+/* Whether memory is not short, but the map too large. */
+static bool is_large(const struct symmap *m, enum err err)
+{
+	return err && (m->refused || (err == ERR_NO_MEMORY && records_full(m->reader->records)));
+}
+
 enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct error *e)
 {
 	enum err err = ERR_OK;
@@ -123,7 +140,7 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 		m->unchecked = 0;
 		err = check_memory(m, CHARGE_STEP, 0, e);
 	}
-	return err && m->refused ? too_large(e) : err;
+	return is_large(m, err) ? too_large(e) : err;
 }
 
 /* How many makers memory_max and the cores allow at once, beside one with `more`; at least one. */
@@ -137,14 +154,14 @@ static unsigned count_makers(const struct symmap *m)
 
 enum err symmap_finish(struct symmap *m, struct error *e)
 {
-	enum err err = symreader_finish(m->reader, e);
+	enum err err = m->reader->state ? symreader_finish(m->reader, e) : ERR_OK;
 	const struct records *x = m->reader->records;
 	if (!err)
 		err = check_memory(m, 0, sympages_page_bytes_max(x), e);
 	if (!err && !(m->spans = symspans_new(x, m->options.nearest, grow, m)))
 		err = no_memory(e);
 	if (err)
-		return m->refused ? too_large(e) : err;
+		return is_large(m, err) ? too_large(e) : err;
 	m->each = sympages_page_bytes_max(x) + sympages_kept_bytes_max(x);
 	m->makers_max = count_makers(m);
 	err = check_memory(m, 0, 0, e);
@@ -159,10 +176,8 @@ bool symmap_code(const struct symmap *m, struct str *file, struct str *id)
 	return file->len && id->len;
 }
 
-struct offmap *symmap_map(const struct symmap *m)
+static struct offmap *complete(const struct symreader *r, struct offmap *map)
 {
-	const struct symreader *r = m->reader;
-	struct offmap *map = sympages_map(r->records, m->spans, (struct str){r->code_file, r->code_file_len});
 	if (!map)
 		return NULL;
 	memcpy(map->code_id, r->code_id, sizeof map->code_id);
@@ -172,13 +187,19 @@ struct offmap *symmap_map(const struct symmap *m)
 	return map;
 }
 
+static struct str code_file(const struct symreader *r)
+{
+	return (struct str){r->code_file, r->code_file_len};
+}
+
+struct offmap *symmap_map(const struct symmap *m)
+{
+	return complete(m->reader, sympages_map(m->reader->records, m->spans, code_file(m->reader)));
+}
+
 struct offmap *symmap_all(const struct symmap *m)
 {
-	struct offmap *map = symmap_map(m);
-	if (map && sympages_fill(m->reader->records, m->spans, map))
-		return map;
-	offmap_free(map);
-	return NULL;
+	return complete(m->reader, sympages_all(m->reader->records, m->spans, code_file(m->reader)));
 }
 
 /* ---- pages ---- */

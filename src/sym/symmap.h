@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a symbol file says, and who answers where: everything that pages are made from. It is filled as the text
- * arrives; after that it never changes, and any thread that misses a page makes it. */
+/* What a module's symbols say, and who answers where: everything that pages are made from. Of a symbol file it is
+ * filled as the text arrives; after that it never changes, and any thread that misses a page makes it. */
 #ifndef SYM_SYMMAP_H
 #define SYM_SYMMAP_H
 
@@ -14,6 +14,9 @@ struct symmap;
 /* idle_makers: shared by several; 0 at first. id: as for symreader_new. Of the options, nearest, memory_max and charge
  * are used: records, spans and makers of pages count against memory_max. NULL if out of memory. */
 struct symmap *symmap_new(const struct offmap_options *options, atomic_uint *idle_makers, struct str id);
+/* Of records that are finished, which it takes in any case; symmap_finish is next. Options as above. NULL if out of
+ * memory. */
+struct symmap *symmap_of(const struct offmap_options *options, atomic_uint *idle_makers, struct records *records);
 void symmap_ref(struct symmap *m);
 void symmap_unref(struct symmap *m); /* NULL is fine */
 
@@ -24,8 +27,8 @@ enum err symmap_feed(struct symmap *m, const uint8_t *data, size_t len, struct e
 enum err symmap_finish(struct symmap *m, struct error *e);
 /* After finishing: the code file that the text names, and its code id; false if it names none. */
 bool symmap_code(const struct symmap *m, struct str *file, struct str *id);
-/* After finishing: the map without its pages, or with all of them. marker is 0, and without pages raw_bytes. NULL if
- * out of memory. */
+/* After finishing: the map without its pages, or with all of them. marker is 0, and without pages raw_bytes; not of a
+ * symbol file, text_bytes and generation too. NULL if out of memory. */
 struct offmap *symmap_map(const struct symmap *m);
 struct offmap *symmap_all(const struct symmap *m);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records come in any order and from several files, so all are kept until the end: each string once, escaped; line
+ * Ranges and pads come in any order and from several files, so all are kept until the end: each string once; line
  * tables and frames of pads as varints. Then they are sorted and swept (symbfile/sweep.c).
  */
 #include <config.h>
@@ -13,8 +13,8 @@
 
 #include "base/array.h"
 #include "base/hash.h"
-#include "base/utf8.h"
 #include "base/varint.h"
+#include "records/pages.h"
 #include "symbfile/records.h"
 
 enum {
@@ -47,18 +47,24 @@ struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
 	return m;
 }
 
-void symbfile_map_free(struct symbfile_map *m)
+/* Leaves only what is charged. */
+static void free_records(struct symbfile_map *m)
 {
-	if (!m)
-		return;
 	arena_release(&m->texts);
 	free(m->slots);
 	free(m->table);
-	free(m->scratch);
 	free(m->ranges);
 	free(m->pads);
 	free(m->blob);
 	free(m->symbols);
+	*m = (struct symbfile_map){.options = m->options, .charged = m->charged};
+}
+
+void symbfile_map_free(struct symbfile_map *m)
+{
+	if (!m)
+		return;
+	free_records(m);
 	offmap_charge(&m->options, ACCOUNT_RECORDS, 0, -(int64_t)m->charged);
 	free(m);
 }
@@ -67,7 +73,8 @@ bool symbfile_map_count(struct symbfile_map *m, uint64_t more)
 {
 	uint64_t bytes = m->texts.used + (uint64_t)m->slot_cap * sizeof *m->slots +
 	                 (uint64_t)m->table_size * sizeof *m->table + m->blob_len + m->range_count * sizeof *m->ranges +
-	                 m->pad_count * sizeof *m->pads + m->symbol_count * sizeof *m->symbols + more;
+	                 m->pad_count * sizeof *m->pads + m->symbol_count * sizeof *m->symbols + m->tables +
+	                 (m->out ? records_bytes(m->out) : 0) + more;
 	int64_t change = (int64_t)(bytes - m->charged);
 	bool fits = !m->too_large && (!m->options.memory_max || bytes <= m->options.memory_max);
 	if (fits && llabs(change) >= CHARGE_STEP &&
@@ -97,31 +104,13 @@ static bool grow_table(struct symbfile_map *m)
 	return true;
 }
 
-static bool escape(struct symbfile_map *m, struct str s, uint32_t *len)
-{
-	if (!array_reserve(&m->scratch, &m->scratch_cap, 6 * s.len, sizeof *m->scratch))
-		return false;
-	*len = (uint32_t)json_escape(m->scratch, (const uint8_t *)s.data, s.len);
-	return true;
-}
-
-/* Escaping never shortens a string. */
-static bool same_string(struct symbfile_map *m, const struct map_string *slot, struct str s)
-{
-	uint32_t len;
-	if (slot->len == s.len)
-		return memcmp(slot->text, s.data, s.len) == 0;
-	return slot->len > s.len && escape(m, s, &len) && slot->len == len && memcmp(slot->text, m->scratch, len) == 0;
-}
-
 static bool add_slot(struct symbfile_map *m, struct str s, uint64_t hash)
 {
-	struct map_string slot = {.hash = hash};
-	if (!array_reserve(&m->slots, &m->slot_cap, m->slot_count + 1, sizeof *m->slots))
+	struct map_string slot = {.hash = hash, .len = (uint32_t)s.len};
+	if (!array_reserve(&m->slots, &m->slot_cap, m->slot_count + 1, sizeof *m->slots) ||
+	        !(slot.text = arena_alloc(&m->texts, slot.len)))
 		return false;
-	if (!escape(m, s, &slot.len) || !(slot.text = arena_alloc(&m->texts, slot.len)))
-		return false;
-	memcpy(slot.text, m->scratch, slot.len);
+	memcpy(slot.text, s.data, s.len);
 	m->slots[m->slot_count++] = slot;
 	return true;
 }
@@ -151,7 +140,7 @@ static bool intern_text(struct symbfile_map *m, struct str s, uint32_t *slot)
 	uint32_t at = (uint32_t)hash & (m->table_size - 1);
 	for (; m->table[at]; at = (at + 1) & (m->table_size - 1)) {
 		const struct map_string *known = &m->slots[m->table[at]];
-		if (known->hash == hash && same_string(m, known, s)) {
+		if (known->hash == hash && known->len == s.len && !memcmp(known->text, s.data, s.len)) {
 			*slot = m->table[at];
 			return true;
 		}
@@ -312,7 +301,15 @@ static int number_order(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Joins adjoining or overlapping functions of the same name into symbols. */
+/* Whether the piece r goes on with a function of its name: they overlap; or they adjoin and have different files, since
+ * a range has one. Where the file is the same, another function of that name begins. */
+static bool goes_on(const struct range_symbol *s, const struct range_record *r)
+{
+	position end = (position)s->start + s->size;
+	return (end > r->va || (end == r->va && s->file != r->file)) && range_end(r) - s->start <= UINT64_MAX;
+}
+
+/* Joins the pieces of functions. */
 static bool find_symbols(struct symbfile_map *m)
 {
 	uint32_t *newest = calloc(m->slot_count, sizeof *newest); /* symbol + 1 of a name */
@@ -322,13 +319,13 @@ static bool find_symbols(struct symbfile_map *m)
 		if (r->depth)
 			continue;
 		struct range_symbol *s = newest[r->func] ? &m->symbols[newest[r->func] - 1] : NULL;
-		position end = s ? (position)s->start + s->size : 0;
-		if (s && end >= r->va && range_end(r) - s->start <= UINT64_MAX) {
-			s->size = (uint64_t)((end > range_end(r) ? end : range_end(r)) - s->start);
-		} else {
-			const struct range_symbol new = {r->va, r->length};
+		if (!s || !goes_on(s, r)) {
+			const struct range_symbol new = {r->va, r->length, r->file};
 			ok = array_append(&m->symbols, &m->symbol_cap, &m->symbol_count, &new, sizeof new);
 			newest[r->func] = (uint32_t)m->symbol_count;
+		} else if (range_end(r) > (position)s->start + s->size) {
+			s->size = (uint64_t)(range_end(r) - s->start);
+			s->file = r->file;
 		}
 		r->symbol = newest[r->func];
 	}
@@ -377,24 +374,50 @@ static bool sort_records(struct symbfile_map *m)
 	return true;
 }
 
-enum err symbfile_map_finish(struct symbfile_map *m, struct offmap **out)
+static bool may_grow(void *arg, uint64_t bytes)
 {
+	return symbfile_map_count(arg, bytes);
+}
+
+/* Writes the records to m->out. */
+static bool make_records(struct symbfile_map *m)
+{
+	struct records *r = m->out = records_new(0);
+	if (!r)
+		return false;
+	r->grow = may_grow;
+	r->grow_arg = m;
+	r->funcs = m->funcs;
+	r->publics = m->pad_count;
+	r->lines = m->lines;
+	r->inlines = m->inlines;
+	return sort_records(m) && find_symbols(m) && number_depths(m) && symbfile_sweep(m) && records_finish(r);
+}
+
+enum err symbfile_map_finish(struct symbfile_map *m, struct records **out)
+{
+	bool ok = !m->failed && make_records(m), large = m->too_large || (m->out && records_full(m->out));
+	*out = ok ? m->out : NULL;
+	if (!ok)
+		records_free(m->out);
+	else
+		m->out->grow = NULL;
+	free_records(m);
+	offmap_charge(&m->options, ACCOUNT_RECORDS, 0, -(int64_t)m->charged);
+	m->charged = 0;
+	m->failed = true;
+	return ok ? ERR_OK : large ? ERR_TOO_LARGE : ERR_NO_MEMORY;
+}
+
+enum err symbfile_map_all(struct symbfile_map *m, struct offmap **out)
+{
+	struct records *r;
 	*out = NULL;
-	if (m->failed)
-		return ERR_NO_MEMORY;
-	struct offmap *map = calloc(1, sizeof *map);
-	struct encoder *e = map ? encoder_new(map, m->options.raw_budget, m->options.codec) : NULL;
-	bool ok = e && sort_records(m) && find_symbols(m) && number_depths(m) && symbfile_sweep(m, e) &&
-	          encoder_finish(e);
-	encoder_free(e);
-	if (!ok) {
-		offmap_free(map);
-		return m->too_large ? ERR_TOO_LARGE : ERR_NO_MEMORY;
-	}
-	map->funcs = m->funcs;
-	map->publics = m->pad_count;
-	map->lines = m->lines;
-	map->inlines = m->inlines;
-	*out = map;
-	return ERR_OK;
+	enum err err = symbfile_map_finish(m, &r);
+	struct symspans *s = err ? NULL : symspans_new(r, false, NULL, NULL);
+	if (s)
+		*out = sympages_all(r, s, (struct str){"", 0});
+	symspans_free(s);
+	records_free(r);
+	return err ? err : *out ? ERR_OK : ERR_NO_MEMORY;
 }

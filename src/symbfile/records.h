@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of symbfiles in compact form, between reading and the sweep. Private to symbfile_map. */
+/* What symbfiles say, in any order, between reading and the sweep. Private to symbfile_map. */
 #ifndef SYMBFILE_RECORDS_H
 #define SYMBFILE_RECORDS_H
 
 #include "base/arena.h"
-#include "map/encode.h"
-#include "map/memory.h"
 #include "symbfile/map.h"
 
 #define PARENTS_FILE UINT32_MAX /* a call_file that is that of the record around */
@@ -38,16 +36,17 @@ struct pad_record {
 	                    each */
 };
 
-/* Adjoining pieces of one function. */
+/* A function: pieces that adjoin or overlap. */
 struct range_symbol {
 	uint64_t start, size;
+	uint32_t file; /* of the piece that ends last */
 };
 
 struct map_string {
-	char *text; /* escaped, in the arena */
+	char *text; /* in the arena */
 	uint32_t len;
-	uint32_t external; /* id in the string pages; 0: none assigned */
-	uint64_t hash;     /* salted hash of the unescaped text */
+	bool defined; /* in the records, as a file */
+	uint64_t hash;
 };
 
 struct symbfile_map {
@@ -59,8 +58,6 @@ struct symbfile_map {
 	uint64_t salt; /* so that nobody can choose strings with equal hashes */
 	struct arena texts;
 	uint64_t strings, string_bytes; /* received */
-	uint8_t *scratch;               /* escaped text */
-	uint32_t scratch_cap;
 	struct range_record *ranges;
 	struct pad_record *pads;
 	struct range_symbol *symbols;
@@ -72,6 +69,8 @@ struct symbfile_map {
 	uint64_t funcs, inlines, lines;
 	uint64_t charged;
 	bool failed, too_large;
+	struct records *out; /* while the sweep makes them */
+	uint64_t tables;     /* bytes that the sweep takes besides */
 };
 
 static inline position range_end(const struct range_record *r)
@@ -81,7 +80,8 @@ static inline position range_end(const struct range_record *r)
 
 /* Charges the memory held, plus `more`. False if that is above memory_max, or the account has no room. */
 bool symbfile_map_count(struct symbfile_map *m, uint64_t more);
-/* Writes the records, which must be sorted and have their symbols, to pages of e. False if out of memory. */
-bool symbfile_sweep(struct symbfile_map *m, struct encoder *e);
+/* Writes what the ranges, which must be sorted and have their symbols, and pads say to m->out. False if out of memory.
+ */
+bool symbfile_sweep(struct symbfile_map *m);
 
 #endif

@@ -5,8 +5,8 @@
  * address, outermost first. Ranges of the same depth hide each other: the one that started last is on top of a stack.
  *
  * The outermost range names the function. As long as that is the same symbol, segments and nodes go to one flat
- * function, which is then encoded as a piece. A return pad is a one-byte segment of it, or a piece of its own if the
- * pad's outermost frame is another function.
+ * function, which then goes to the records as a part. A return pad is a one-byte segment of it, or a part of its own if
+ * the pad's outermost frame is another function.
  *
  * A node belongs to one place in one chain, so a range that spans many ranges above it has many nodes. If a file's
  * ranges nest, there is one node per range; a file crafted to need more gets short chains.
@@ -22,9 +22,10 @@
 #include "symbfile/records.h"
 
 enum {
-	PIECE_SEGMENTS = 1024, /* a piece with more, */
-	PIECE_NODES = 80000,   /* or with more nodes, is encoded before its function ends */
-	NAME_PAGES = 16,       /* code pages into which a long name is written before it goes to a string page */
+	PART_SEGMENTS = 1024, /* a part with more, */
+	PART_NODES = 80000,   /* or with more nodes, ends before its function does */
+	NAME_NEAR = 16,       /* parts: a name that comes again after more of them is written anew */
+	NAME_TIMES = 16,      /* a long name that is written more often goes to a string page */
 };
 
 struct chain_link {
@@ -35,25 +36,24 @@ struct chain_link {
 	bool site_only; /* too deep for a node: `node` is the parent's, and only the place of the call is written */
 };
 
-/* Where a name was last written (see struct flat), and into how many pages. */
-struct name_place {
-	uint32_t page, local, pages;
+/* A function's name. */
+struct name_use {
+	struct record_name inside, outside; /* a code page, in a string page; len 0: not there */
+	uint32_t last, times;               /* the part + 1 that had it last; how often it was written anew */
 };
 
 struct range_sweep {
 	struct symbfile_map *m;
-	struct encoder *encoder;
 	uint32_t next_range, next_pad;
 	uint32_t *tops;          /* by depth: the range on top of the stack, + 1 */
 	struct bit_tree covered; /* depths whose stack is not empty */
 	struct chain_link *chain;
 	uint32_t chain_len, chain_cap;
-	uint64_t nodes;              /* nodes made for ranges so far */
-	struct flat flat;            /* the current piece; none if it has no segments. Its name is a slot's text */
-	uint64_t tables;             /* bytes of the tables by slot and by depth */
-	uint32_t name;               /* slot */
-	struct name_place *names;    /* by slot */
-	struct string_table strings; /* by slot */
+	uint64_t nodes;         /* nodes made for ranges so far */
+	struct flat flat;       /* the current part; none if it has no segments */
+	uint32_t name;          /* slot */
+	struct name_use *names; /* by slot */
+	uint32_t parts;
 };
 
 /* The file and line of a frame. */
@@ -61,65 +61,55 @@ struct place {
 	uint32_t file, line;
 };
 
-/* ---- the piece at hand ---- */
+/* ---- the part at hand ---- */
 
-/* Puts a long string into the string pages. */
+static struct str text_of(const struct range_sweep *s, uint32_t slot)
+{
+	return (struct str){s->m->slots[slot].text, s->m->slots[slot].len};
+}
+
+/* Defines a string that the part names. */
 static bool use_string(struct range_sweep *s, uint32_t slot)
 {
 	struct map_string *string = &s->m->slots[slot];
-	struct string_slot *place = &s->strings.slots[slot];
-	if (string->len <= OFFMAP_SHORT_STRING || string->external)
-		return true;
-	place->external = true;
-	if (!encode_string(s->encoder, string->text, string->len, &string->external))
-		return false;
-	place->id = string->external;
-	return true;
+	if (slot && !string->defined)
+		string->defined = records_define(s->m->out, false, slot, text_of(s, slot));
+	return !slot || string->defined;
 }
 
-static bool use_name(struct range_sweep *s)
+static const struct record_name *use_name(struct range_sweep *s)
 {
-	const struct map_string *text = &s->m->slots[s->name];
-	const struct name_place *name = &s->names[s->name];
-	bool external =
-	        text->len > OFFMAP_INLINE_NAME || (text->len > OFFMAP_SHORT_STRING && name->pages >= NAME_PAGES);
-	if (external && !use_string(s, s->name))
-		return false;
-	s->flat.name = text->text;
-	s->flat.name_len = text->len;
-	s->flat.name_external = external ? text->external : 0;
-	s->flat.name_page = name->page;
-	s->flat.name_local = name->local;
-	return true;
+	struct name_use *n = &s->names[s->name];
+	struct str text = text_of(s, s->name);
+	n->times += !n->last || s->parts - n->last >= NAME_NEAR;
+	n->last = s->parts + 1;
+	bool outside = text.len > OFFMAP_INLINE_NAME || (text.len > OFFMAP_SHORT_STRING && n->times > NAME_TIMES);
+	struct record_name *name = outside ? &n->outside : &n->inside;
+	return name->len || records_add_name(s->m->out, text, outside, name) ? name : NULL;
 }
 
-/* Encodes the current piece up to an address, and drops the nodes of the chain. */
-static bool end_piece(struct range_sweep *s, position to)
+/* Ends the current part at an address, and drops the nodes of the chain. */
+static bool end_part(struct range_sweep *s, position to)
 {
 	struct flat *f = &s->flat;
 	if (!f->segment_count)
 		return true;
-	const struct flat_segment first = f->segments[0];
-	if (f->segment_count == 1 && !first.node && !first.file && !first.line)
-		f->segment_count = 0; /* only the name is known */
-	if (!use_name(s) || !encode_function(s->encoder, &s->strings, f, first.start, (uint64_t)(to - f->addr), false))
+	const struct record_name *name = use_name(s);
+	if (!name || !records_part(s->m->out, (uint64_t)(to - f->addr) - f->segments[0].start, name, f))
 		return false;
-	struct name_place *name = &s->names[s->name];
-	name->pages += name->page != f->name_page;
-	name->page = f->name_page;
-	name->local = f->name_local;
-	f->segment_count = f->node_count = f->next_segment = 0;
+	s->parts++;
+	f->segment_count = f->node_count = 0;
 	s->chain_len = 0;
-	return symbfile_map_count(s->m, s->tables + encoder_held_bytes(s->encoder));
+	return symbfile_map_count(s->m, 0);
 }
 
-/* Starts a piece of this function at `at`, or continues the current one if it is of the same function. */
-static bool start_piece(struct range_sweep *s, uint64_t at, uint32_t name, struct range_symbol symbol)
+/* Starts a part of this function at `at`, or continues the current one if it is of the same function. */
+static bool start_part(struct range_sweep *s, uint64_t at, uint32_t name, struct range_symbol symbol)
 {
 	struct flat *f = &s->flat;
 	if (f->segment_count && s->name == name && f->addr == symbol.start && f->size == symbol.size)
 		return true;
-	if (!end_piece(s, at))
+	if (!end_part(s, at))
 		return false;
 	s->name = name;
 	f->addr = symbol.start;
@@ -183,14 +173,14 @@ static uint32_t covering(struct range_sweep *s, uint32_t depth, uint64_t at)
 /* A function consists of all its adjoining pieces; a range without a function stands alone. */
 static struct range_symbol symbol_of(const struct symbfile_map *m, const struct range_record *r)
 {
-	return r->symbol ? m->symbols[r->symbol - 1] : (struct range_symbol){r->va, r->length};
+	return r->symbol ? m->symbols[r->symbol - 1] : (struct range_symbol){r->va, r->length, 0};
 }
 
 static bool add_link(struct range_sweep *s, uint64_t at, uint32_t range, bool site_only)
 {
 	const struct range_record *r = &s->m->ranges[range];
 	struct chain_link l = {range_end(r), range, 0, r->call_file, site_only};
-	if (!s->chain_len && !start_piece(s, at, r->func, symbol_of(s->m, r)))
+	if (!s->chain_len && !start_part(s, at, r->func, symbol_of(s->m, r)))
 		return false;
 	if (!array_reserve(&s->chain, &s->chain_cap, s->chain_len + 1, sizeof *s->chain))
 		return false;
@@ -217,9 +207,11 @@ static bool settle_chain(struct range_sweep *s, uint64_t at)
 	while (s->chain_len && s->chain[s->chain_len - 1].end <= at)
 		s->chain_len--;
 	open_ranges(s, at);
-	/* Too much for one piece: start another. Making the nodes of the chain again costs little. */
-	bool many = s->flat.segment_count >= PIECE_SEGMENTS && 16 * s->chain_len <= s->flat.segment_count;
-	if ((many || s->flat.node_count >= PIECE_NODES) && !end_piece(s, at))
+	/* Too much for one part: start another. Making the nodes of the chain again costs little. */
+	const struct flat *f = &s->flat;
+	bool many = f->segment_count >= PART_SEGMENTS && 16 * s->chain_len <= f->segment_count,
+	     far = f->segment_count && at - f->addr - f->segments[0].start > UINT32_MAX; /* for one page */
+	if ((many || far || f->node_count >= PART_NODES) && !end_part(s, at))
 		return false;
 	bool spent = s->nodes > NODES_FREE + (uint64_t)NODES_PER_RANGE * s->m->range_count;
 	uint32_t most = spent ? CHAIN_SHORT : CHAIN_MAX;
@@ -234,7 +226,7 @@ static bool settle_chain(struct range_sweep *s, uint64_t at)
 		if (range && !add_link(s, at, range - 1, s->chain_len == most))
 			return false;
 	}
-	return s->chain_len || end_piece(s, at);
+	return s->chain_len || end_part(s, at);
 }
 
 /* ---- what is written ---- */
@@ -309,11 +301,11 @@ static bool write_pad(struct range_sweep *s, uint64_t at)
 	const struct range_record *outer = s->chain_len ? chain_range(s, 0) : NULL;
 	if (outer && outer->symbol && outer->func == func)
 		return write_frames(s, at, &in, count, true);
-	struct range_symbol symbol = {at, 0};
+	struct range_symbol symbol = {at, 0, 0};
 	if (outer && outer->symbol)
 		symbol = symbol_of(m, outer);
-	return end_piece(s, at) && start_piece(s, at, func, symbol) && write_frames(s, at, &in, count, false) &&
-	       end_piece(s, (position)at + 1);
+	return end_part(s, at) && start_part(s, at, func, symbol) && write_frames(s, at, &in, count, false) &&
+	       end_part(s, (position)at + 1);
 }
 
 /* ---- the sweep ---- */
@@ -348,55 +340,24 @@ static bool sweep_addresses(struct range_sweep *s)
 				return false;
 		}
 	}
-	return end_piece(s, ADDRESS_END);
+	return end_part(s, ADDRESS_END);
 }
 
-/* Brings the strings into the form that the encoder needs: short ones one after the other. */
-static bool make_strings(struct range_sweep *s)
+bool symbfile_sweep(struct symbfile_map *m)
 {
-	const struct symbfile_map *m = s->m;
-	struct string_table *t = &s->strings;
-	uint64_t short_bytes = 0;
-	for (uint32_t i = 1; i < m->slot_count; i++)
-		short_bytes += m->slots[i].len <= OFFMAP_SHORT_STRING ? m->slots[i].len : 0;
-	if (short_bytes > UINT32_MAX)
+	struct range_sweep s = {.m = m};
+	m->tables = m->slot_count * (uint64_t)sizeof *s.names + m->depths * (uint64_t)sizeof *s.tops;
+	if (!symbfile_map_count(m, 0))
 		return false;
-	s->tables = short_bytes + m->slot_count * (uint64_t)(sizeof *s->names + sizeof *t->slots) +
-	            m->depths * (uint64_t)sizeof *s->tops;
-	if (!symbfile_map_count(s->m, s->tables))
-		return false;
-	t->texts_cap = (uint32_t)short_bytes;
-	t->count = t->cap = m->slot_count;
-	t->slots = calloc(t->count, sizeof *t->slots);
-	t->texts = malloc(short_bytes + 1);
-	if (!t->slots || !t->texts)
-		return false;
-	for (uint32_t i = 1; i < m->slot_count; i++) {
-		t->slots[i].defined = true;
-		if (m->slots[i].len > OFFMAP_SHORT_STRING)
-			continue;
-		t->slots[i].len = (uint8_t)m->slots[i].len;
-		t->slots[i].text = t->texts_len;
-		memcpy(t->texts + t->texts_len, m->slots[i].text, m->slots[i].len);
-		t->texts_len += m->slots[i].len;
-	}
-	return true;
-}
-
-bool symbfile_sweep(struct symbfile_map *m, struct encoder *e)
-{
-	struct range_sweep s = {.m = m, .encoder = e};
 	s.tops = calloc(m->depths, sizeof *s.tops);
 	s.names = calloc(m->slot_count, sizeof *s.names);
-	bool ok = s.tops && s.names && make_strings(&s) && bit_tree_init(&s.covered, m->depths) && sweep_addresses(&s);
-	s.flat.name = NULL; /* owned by the slot */
+	bool ok = s.tops && s.names && bit_tree_init(&s.covered, m->depths) && sweep_addresses(&s);
 	free(s.flat.nodes);
 	free(s.flat.segments);
 	bit_tree_release(&s.covered);
 	free(s.chain);
 	free(s.tops);
 	free(s.names);
-	free(s.strings.slots);
-	free(s.strings.texts);
+	m->tables = 0;
 	return ok;
 }

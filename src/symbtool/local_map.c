@@ -9,8 +9,8 @@
 #include "symbtool/input.h"
 #include "symbtool/progress.h"
 
-/* Pages stay uncompressed: memory is not scarce here. */
-static const struct offmap_options map_options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4};
+/* Memory is not scarce here. */
+static const struct offmap_options map_options = {.memory_max = 0};
 
 static enum err name_file(struct error *e, const char *path)
 {
@@ -100,7 +100,7 @@ enum err local_map_new(
 	enum err err = map ? ERR_OK : no_memory(e);
 	for (size_t i = 0; i < count && !err; i++)
 		err = add_file(map, paths[i], options, e);
-	if (!err && symbfile_map_finish(map, out))
+	if (!err && symbfile_map_all(map, out))
 		err = no_memory(e);
 	symbfile_map_free(map);
 	return err;

@@ -13,7 +13,7 @@ typedef unsigned __int128 position;
 enum { RECORDS_MAX = 64, FRAMES_MAX = 10000 };
 
 /* What the scan needs of the records; the texts are not kept. */
-struct records {
+struct record_set {
 	struct {
 		uint64_t va, length;
 		uint32_t depth;
@@ -29,7 +29,7 @@ struct records {
 
 static enum err see_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
-	struct records *all = arg;
+	struct record_set *all = arg;
 	all->too_many = all->too_many || all->range_count == RECORDS_MAX;
 	if (!all->too_many) {
 		all->ranges[all->range_count].va = r->va;
@@ -41,7 +41,7 @@ static enum err see_range(void *arg, const struct symbfile_range *r, struct erro
 
 static enum err see_pad(void *arg, const struct symbfile_pad *p, struct error *e)
 {
-	struct records *all = arg;
+	struct record_set *all = arg;
 	all->too_many = all->too_many || all->pad_count == RECORDS_MAX;
 	if (!all->too_many) {
 		all->pads[all->pad_count].va = p->va;
@@ -50,13 +50,13 @@ static enum err see_pad(void *arg, const struct symbfile_pad *p, struct error *e
 	return all->next.pad(all->next.arg, p, e);
 }
 
-static struct offmap *build(const uint8_t *data, size_t size, size_t chunk, struct records *all)
+static struct offmap *build(const uint8_t *data, size_t size, size_t chunk, struct record_set *all)
 {
-	static const struct offmap_options options = {.raw_budget = UINT64_MAX, .codec = CODEC_LZ4};
+	static const struct offmap_options options = {.memory_max = 0};
 	struct error e;
 	struct offmap *map = NULL;
 	enum err err = ERR_OK;
-	*all = (struct records){.range_count = 0};
+	*all = (struct record_set){.range_count = 0};
 	struct symbfile_map *m = symbfile_map_new(&options);
 	fuzz_check(m, "no memory");
 	all->next = symbfile_map_sink(m);
@@ -71,19 +71,19 @@ static struct offmap *build(const uint8_t *data, size_t size, size_t chunk, stru
 		err = symbfile_reader_finish(r, &e);
 	fuzz_check(!err || err == ERR_CORRUPT, "another error");
 	/* also of what came before the damage */
-	fuzz_check(symbfile_map_finish(m, &map) == ERR_OK, "no map");
+	fuzz_check(symbfile_map_all(m, &map) == ERR_OK, "no map");
 	symbfile_reader_free(r);
 	symbfile_map_free(m);
 	return map;
 }
 
-static bool covers(const struct records *all, size_t i, uint64_t address)
+static bool covers(const struct record_set *all, size_t i, uint64_t address)
 {
 	return all->ranges[i].va <= address && address - all->ranges[i].va < all->ranges[i].length;
 }
 
 /* How many frames an address has: one for each depth that covers, or those of the last return pad. */
-static size_t frames_at(const struct records *all, uint64_t address)
+static size_t frames_at(const struct record_set *all, uint64_t address)
 {
 	size_t count = 0;
 	for (size_t i = all->pad_count; i--;)
@@ -109,7 +109,7 @@ static void check_string(const struct offmap *m, const struct page *p, struct of
 	fuzz_check(!s.len || (s.data >= p->bytes && s.data + s.len <= p->bytes + p->len), "a string outside its page");
 }
 
-static void check_address(const struct offmap *m, const struct records *all, uint64_t address)
+static void check_address(const struct offmap *m, const struct record_set *all, uint64_t address)
 {
 	struct arena arena;
 	struct offmap_answer a = {.found = false};
@@ -129,7 +129,7 @@ static void check_address(const struct offmap *m, const struct records *all, uin
 	arena_release(&arena);
 }
 
-static void check_around(const struct offmap *m, const struct records *all, uint64_t address)
+static void check_around(const struct offmap *m, const struct record_set *all, uint64_t address)
 {
 	check_address(m, all, address - 1);
 	check_address(m, all, address);
@@ -151,7 +151,7 @@ static void check_same(const struct offmap *a, const struct offmap *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct records all, pieces;
+	static struct record_set all, pieces;
 	struct offmap *m = build(data, size, SIZE_MAX, &all), *other = build(data, size, size % 17 + 1, &pieces);
 	fuzz_check(
 	        all.range_count == pieces.range_count && all.pad_count == pieces.pad_count, "other records in pieces");

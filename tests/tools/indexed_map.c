@@ -70,7 +70,8 @@ static void choose_order(struct making *k, uint64_t shuffle)
 }
 
 /* Completes the map by its pages. */
-static void make_all(const struct records *x, const struct symspans *s, struct offmap *map, const struct indexed_how *how)
+static void make_all(
+        const struct records *x, const struct symspans *s, struct offmap *map, const struct indexed_how *how)
 {
 	struct making k = {.records = x, .spans = s, .map = map};
 	pthread_t threads[THREADS_MAX];
@@ -115,16 +116,15 @@ struct offmap *indexed_map(struct str text, struct str id, const struct indexed_
 	if (!x)
 		return NULL;
 	struct symspans *s = checked(symspans_new(x->records, how->nearest, NULL, NULL));
-	struct offmap *map =
-	        checked(sympages_map(x->records, s, (struct str){x->code_file, x->code_file_len}));
+	const bool all = !how->threads && !how->shuffle;
+	struct offmap *map = checked(
+	        (all ? sympages_all : sympages_map)(x->records, s, (struct str){x->code_file, x->code_file_len}));
 	memcpy(map->code_id, x->code_id, sizeof map->code_id);
 	map->generation = x->generation;
 	map->damaged = x->damaged;
 	map->text_bytes = x->text_bytes;
-	if (how->threads || how->shuffle)
+	if (!all)
 		make_all(x->records, s, map, how);
-	else if (!sympages_fill(x->records, s, map))
-		die("no memory");
 	symspans_free(s);
 	symreader_free(x);
 	return map;

@@ -11,7 +11,7 @@ struct indexed_how {
 	bool nearest;
 	size_t chunk;       /* bytes that are fed at once; 0: all */
 	uint64_t shuffle;   /* pages are made in an order that this chooses; 0: in theirs */
-	unsigned threads;   /* that make pages; 0 and no shuffle: as sympages_fill */
+	unsigned threads;   /* that make pages; 0 and no shuffle: as sympages_all */
 	uint32_t page_text; /* as of records_new */
 };
 

@@ -14,8 +14,8 @@
 
 #include "sym/symmap.h"
 
-const struct offmap_options plain_options = {.raw_budget = UINT64_MAX};
-const struct offmap_options nearest_options = {.nearest = true, .raw_budget = UINT64_MAX};
+const struct offmap_options plain_options = {.memory_max = 0};
+const struct offmap_options nearest_options = {.nearest = true};
 
 struct buffer text_new(void)
 {

@@ -208,8 +208,8 @@ static bool read_sym(void *arg)
 		s = symspans_new(x->records, false, NULL, NULL);
 	record_bytes = s ? symreader_bytes(x) + symspans_bytes(s) : 0;
 	if (s)
-		m = sympages_map(x->records, s, str_from(""));
-	bool made = m && sympages_fill(x->records, s, m);
+		m = sympages_all(x->records, s, str_from(""));
+	bool made = m != NULL;
 	b->text_bytes = made ? m->raw_bytes : 0;
 	symspans_free(s);
 	symreader_free(x);

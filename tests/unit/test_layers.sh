@@ -18,7 +18,8 @@ allowed() {
 	helper) echo elf extract symbfile base ;;
 	symbtool) echo symfiles objects extract text json sym records symbfile map base ;;
 	extract) echo symbfile base ;;
-	json | symbfile | records) echo map base ;;
+	json | records) echo map base ;;
+	symbfile) echo records map base ;;
 	sym) echo records map base ;;
 	text) echo json base ;;
 	map) echo base ;;

@@ -181,7 +181,7 @@ static bool map_symbfile(const struct buffer *bytes, struct offmap **out)
 		err = symbfile_reader_finish(r, &e);
 	symbfile_reader_free(r);
 	if (!err)
-		err = symbfile_map_finish(m, out);
+		err = symbfile_map_all(m, out);
 	symbfile_map_free(m);
 	check(err == ERR_OK || err == ERR_NO_MEMORY);
 	check(!err == !!*out);

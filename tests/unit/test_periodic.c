@@ -207,33 +207,6 @@ static void test_a_load_does_not_wait_behind_a_text_that_lacks_memory(void **sta
 	assert_null(account_unbalanced());
 }
 
-static void test_a_load_that_is_to_be_stored_counts_once(void **state)
-{
-	(void)state;
-	struct error e;
-	struct finishers finishers;
-	struct module_want want;
-	struct offmap *map = calloc(1, sizeof *map);
-	assert_non_null(map);
-	context.servers = mc_servers_new(&none, &e);
-	context.cache = page_cache_new(1 << 20);
-	finishers_init(&finishers, &loads);
-	assert_true(module_want_init(&want, LOOKUP_COVERING, str_from("b"), str_from("0")));
-	struct load *l = load_new(&context, &want);
-	assert_non_null(l);
-	assert_non_null(l->module = module_new(&want.own.hash, map));
-	atomic_fetch_add(&l->module->holds, 1);
-	loads.unfinished = 1;
-	finish_load(&finishers, l, NULL);
-	assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 1); /* no thread takes it yet */
-	assert_true(finishers_start(&finishers));
-	finishers_stop(&finishers);
-	assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 0);
-	page_cache_free(context.cache);
-	mc_servers_free(context.servers);
-	assert_null(account_unbalanced());
-}
-
 /* Otherwise texts that wait for memory, and nothing else, could hold all of it. */
 static void test_a_text_that_waits_for_memory_can_be_evicted(void **state)
 {
@@ -310,7 +283,6 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_one_that_comes_while_it_is_sent_is_sent_again, begin, end),
 	        cmocka_unit_test_setup_teardown(test_those_above_the_limit_are_logged, begin, end),
 	        cmocka_unit_test_setup_teardown(test_nothing_is_finished_after_the_end, begin, end),
-	        cmocka_unit_test_setup_teardown(test_a_load_that_is_to_be_stored_counts_once, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_text_that_waits_for_memory_can_be_evicted, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_load_does_not_wait_behind_a_text_that_lacks_memory, begin, end),
 	        cmocka_unit_test_setup_teardown(test_the_background_gets_its_share_whoever_has_the_lock, begin, end),

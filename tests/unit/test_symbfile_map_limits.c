@@ -63,7 +63,7 @@ static struct measured measure(make_fn *make, uint32_t n)
 	struct symbfile_map *m = symbfile_map_new(&plain_options);
 	assert_non_null(m);
 	make(m, n);
-	assert_int_equal(symbfile_map_finish(m, &r.map), ERR_OK);
+	assert_int_equal(symbfile_map_all(m, &r.map), ERR_OK);
 	symbfile_map_free(m);
 	r.use = alloc_watched();
 	struct page *root = offmap_root_encode(r.map);
@@ -236,7 +236,7 @@ static void test_chains_become_short_at_once(void **state)
 		add(m, 10 * i, 10, 1, "f");
 		add(m, 10 * i + 5, 2, 1500, "f");
 	}
-	assert_int_equal(symbfile_map_finish(m, &map), ERR_OK);
+	assert_int_equal(symbfile_map_all(m, &map), ERR_OK);
 	symbfile_map_free(m);
 	for (uint64_t at = 0; at < 1000; at += 3) {
 		unsigned frames = count_frames(map, at);
@@ -313,7 +313,7 @@ static bool try_to_build(void *arg)
 			if (err == ERR_OK)
 				err = sink.pad(sink.arg, &p, &e);
 		}
-		enum err last = symbfile_map_finish(m, &map);
+		enum err last = symbfile_map_all(m, &map);
 		assert_true(err == ERR_OK || err == ERR_NO_MEMORY);
 		assert_true(last == ERR_NO_MEMORY || err == ERR_OK);
 		err = last;
@@ -349,8 +349,7 @@ static void charge(void *arg, int64_t bytes)
 /* Functions with names of their own and return pads, then the map. Also when it is given up. */
 static enum err build_within(uint32_t n, uint64_t memory_max, struct account *a, struct alloc_use *use)
 {
-	const struct offmap_options options = {
-	        .raw_budget = UINT64_MAX, .memory_max = memory_max, .charge = charge, .charge_arg = a};
+	const struct offmap_options options = {.memory_max = memory_max, .charge = charge, .charge_arg = a};
 	const struct symbfile_line lines[] = {{0, 7}, {8, 9}};
 	struct offmap *map = NULL;
 	enum err err = ERR_OK;
@@ -371,7 +370,7 @@ static enum err build_within(uint32_t n, uint64_t memory_max, struct account *a,
 			err = sink.pad(sink.arg, &pad, NULL);
 	}
 	if (!err)
-		err = symbfile_map_finish(m, &map);
+		err = symbfile_map_all(m, &map);
 	*use = alloc_watched();
 	offmap_free(map);
 	symbfile_map_free(m);

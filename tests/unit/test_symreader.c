@@ -897,8 +897,8 @@ static bool try_all(void *arg)
 	if (!err)
 		s = symspans_new(x->records, a->nearest, NULL, NULL);
 	if (s)
-		m = sympages_map(x->records, s, str_from(""));
-	bool made = m && sympages_fill(x->records, s, m);
+		m = sympages_all(x->records, s, str_from(""));
+	bool made = m != NULL;
 	symspans_free(s);
 	symreader_free(x);
 	offmap_free(m);
@@ -960,8 +960,8 @@ static void test_a_page_after_one_that_lacked_memory(void **state)
 	assert_non_null(x);
 	assert_int_equal(symreader_feed(x, t.data, t.len, NULL) || symreader_finish(x, NULL), ERR_OK);
 	struct backwards b = {.records = x->records, .spans = symspans_new(x->records, false, NULL, NULL)};
-	b.want = sympages_map(b.records, b.spans, str_from(""));
-	assert_true(b.want && sympages_fill(b.records, b.spans, b.want));
+	b.want = sympages_all(b.records, b.spans, str_from(""));
+	assert_non_null(b.want);
 	assert_int_equal(b.want->code_count, 4);
 	fail_each_allocation(make_backwards, &b);
 	offmap_free(b.want);

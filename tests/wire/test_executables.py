@@ -114,6 +114,61 @@ def test_packed(tree, tmp_path, pack):
         assert named(s, tree.id, tree.offsets) == tree.whole
 
 
+PICK = """
+static int __attribute__((noinline)) pick(int a) { for (int i = 0; i < a; i++) a += i * a ^ 3; return a; }
+int ONE(int a) { return pick(a) + 1; }
+"""
+SHELF = """
+struct Shelf { virtual ~Shelf(); int *held; };
+__attribute__((noinline)) Shelf::~Shelf() { for (int i = 0; i < held[0]; i++) held[i] ^= i; delete[] held; }
+int one(int), two(int);
+int main(int argc, char **) { Shelf *s = new Shelf; s->held = new int[9]{argc}; int a = one(argc) + two(argc); delete s; return a; }
+"""
+
+
+def neighbours(directory):
+    """A program in which two static functions, and two destructors, with one printed name lie side by side."""
+    objects = []
+    for name, text in (("one", PICK.replace("ONE", "one")), ("two", PICK.replace("ONE", "two")), ("shelf", SHELF)):
+        source = f"{directory}/pick.cpp" if name != "shelf" else f"{directory}/shelf.cpp"
+        Path(source).write_text(text)  # one file for both, as a header would be
+        objects.append(f"{directory}/{name}.o")
+        subprocess.run(["g++", "-g", "-O1", "-fno-align-functions", "-ffunction-sections", "-c", source, "-o", objects[-1]], check=True, cwd=directory)
+    program, script = f"{directory}/neighbours", f"{directory}/order.ld"
+    names = ".text._ZL4picki .text._ZN5ShelfD2Ev .text._ZN5ShelfD1Ev .text._ZN5ShelfD0Ev"
+    Path(script).write_text(f"SECTIONS {{ .text.picked : {{ *({names}) }} }} INSERT BEFORE .text;\n")
+    subprocess.run(["g++", "-no-pie", "-Wl,--build-id=sha1", f"-Wl,-T,{script}", "-o", program, *objects], check=True)
+    return program
+
+
+def extents(program):
+    """{start: size} of the functions of main's program that have a printed name in common, as nm has them."""
+    out = subprocess.run(["nm", "-SC", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    found = re.findall(r"^([0-9a-f]+) ([0-9a-f]+) [tTwW] (pick\(int\)|Shelf::~Shelf\(\))", out, re.M)
+    return {int(start, 16): (int(size, 16), name.partition("(")[0]) for start, size, name in found}
+
+
+def test_neighbours_of_one_printed_name_are_two_functions(tmp_path):
+    program = neighbours(tmp_path)
+    want = extents(program)
+    assert sorted(name for _, name in want.values()) == ["Shelf::~Shelf"] * 2 + ["pick"] * 2
+    ends = {start + size: name for start, (size, name) in want.items()}
+    assert sum(ends.get(start) == name for start, (_, name) in want.items()) == 2, "they are not neighbours"
+    ident = build_id_of(program)
+    os.makedirs(tmp_path / f"tree/{ident[:2]}/{ident[2:]}")
+    shutil.copy(program, tmp_path / f"tree/{ident[:2]}/{ident[2:]}/debuginfo")
+    os.makedirs(tmp_path / "store")
+    with over(tmp_path / "tree") as source, Stack(keys=True, config={"symbfile_store": f"file://{tmp_path}/store"}) as pushed:
+        url = f"http://127.0.0.1:{pushed.node.nginx.port}"
+        run("push-symbols", "--url", url, program, env={"SYMBTOOL_API_KEY": pushed.key})
+        for s in source, pushed:
+            for start, (size, name) in want.items():
+                for at in range(start, start + size, 3):
+                    frame = s.client.frames(["neighbours", ident], [at - 0x400000])[0]
+                    assert frame["function"].partition("(")[0] == name
+                    assert (frame["function_offset"], frame["function_size"]) == (hex(at - start), hex(size)), (hex(at), frame)
+
+
 def test_another_host_and_a_restart_know_what_was_read(tree, tmp_path):
     """Its pages are in memcached like any others: the source is not asked again."""
     tree.put(tmp_path, paths(tree.id)[0], tree.bytes())
