@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/file_target.h"
 #include "api/missing.h"
 #include "api/router.h"
 #include "api/services.h"
@@ -36,18 +37,18 @@ static bool path_of(const void *arg, enum bucket_kind kind, unsigned number, cha
 	return layout_file_path(out, kind, number, arg);
 }
 
-/* name and id: as others are told that the file has changed. */
-static void answer(struct exchange *x, struct str name, struct str id, const struct layout_file *f)
+static void answer(struct exchange *x, const struct file_target *t)
 {
+	const struct layout_file *f = &t->layout;
 	const struct stored_form form = {
 	        "application/octet-stream", true, x->config->file_downloads == DOWNLOADS_REDIRECT};
-	struct symfile file = {.name = name,
-	        .id = id,
+	struct symfile file = {.name = t->name,
+	        .id = t->id,
 	        .sort = f->packed ? SYMFILE_PACKED : SYMFILE_FILE,
 	        .path = path_of,
 	        .path_arg = f};
 	struct module_want want;
-	if (!module_want_init(&want, x->config->lookup, name, id)) {
+	if (!module_want_init(&want, x->config->lookup, t->name, t->id)) {
 		refuse(x, ERR_NO_MEMORY, "out of memory");
 		return;
 	}
@@ -61,42 +62,22 @@ static void answer(struct exchange *x, struct str name, struct str id, const str
 		symfiles_set_missing(services_symfiles(), &file, &since);
 	}
 	if (*f->name && !f->packed)
-		missing_note_request(x, name, id);
+		missing_note_request(x, t->name, t->id);
 	refuse(x, ERR_NOT_FOUND, "no source has this file");
 }
 
 /* ---- /NAME/ID/NAME ---- */
 
-/* A GUID and an age, a code id, or a Mach-O file's UUID and age 0: then the name does not count. */
-static bool read_id(struct layout_file *f, struct str id)
-{
-	struct build_id_question q;
-	if (layout_code_id(&f->id, id))
-		return true;
-	if (!build_id_question_parse(&q, id) || !(q.windows || q.has_first))
-		return false;
-	f->id = q.whole;
-	if (q.windows)
-		return true;
-	f->name[0] = 0;
-	f->id.len = GUID_BYTES;
-	for (unsigned i = 0; i < GUID_BYTES; i++)
-		f->id.bytes[i] = q.first[guid_order[i]];
-	return !f->packed;
-}
-
 void file_get_handle(struct exchange *x)
 {
-	struct layout_file f = {.use = LAYOUT_DEBUG};
-	struct str name, id;
+	struct file_target t;
+	struct error e;
 	if (is_off(x))
 		return;
-	if (!file_path_read(x, x->path, &name, &id, &f.packed))
-		refuse(x, ERR_NOT_FOUND, "the path is not /NAME/ID/NAME");
-	else if (!layout_name(f.name, name) || !read_id(&f, id))
-		refuse(x, ERR_NOT_FOUND, "no source has a file of such a name and id");
+	if (file_target_read(x, x->path, &t, &e))
+		exchange_reply_error(x, &e, 1);
 	else
-		answer(x, name, id, &f);
+		answer(x, &t);
 }
 
 /* ---- /buildid/ID/... ---- */
@@ -158,27 +139,23 @@ static void send_section(struct exchange *x, const struct build_id *id, struct s
 
 void buildid_get_handle(struct exchange *x)
 {
-	static const char source[] = "source", debuginfo[] = "debuginfo", executable[] = "executable";
-	struct layout_file f = {.use = LAYOUT_DEBUG};
+	static const char source[] = "source", section[] = "section";
+	struct file_target t;
+	struct build_id id;
+	struct error e;
 	struct str rest = {x->path.data + strlen("/buildid/"), x->path.len - strlen("/buildid/")};
 	if (is_off(x))
 		return;
 	struct str hex = str_cut(&rest, '/'), whole = rest, what = str_cut(&rest, '/');
-	bool is_source = str_equal(what, str_from(source)) && rest.len > 0;
-	bool is_section = str_equal(what, str_from("section")) && rest.len > 0;
-	if (!build_id_parse(&f.id, hex)) {
+	if (!build_id_parse(&id, hex)) {
 		refuse(x, ERR_BAD_REQUEST, "the build id is not an even number of hex digits");
-	} else if (is_source) {
-		whole.data += strlen(source);
-		whole.len -= strlen(source);
-		send_source(x, &f.id, whole);
-	} else if (is_section) {
-		send_section(x, &f.id, rest);
-	} else if (str_equal(whole, str_from(debuginfo)) || str_equal(whole, str_from(executable))) {
-		f.use = str_equal(whole, str_from(debuginfo)) ? LAYOUT_DEBUG : LAYOUT_CODE;
-		answer(x, str_from(f.use == LAYOUT_DEBUG ? debuginfo : executable), hex, &f);
+	} else if (rest.len > 0 && str_equal(what, str_from(source))) {
+		send_source(x, &id, (struct str){whole.data + strlen(source), whole.len - strlen(source)});
+	} else if (rest.len > 0 && str_equal(what, str_from(section))) {
+		send_section(x, &id, rest);
+	} else if (file_target_read(x, x->path, &t, &e)) {
+		exchange_reply_error(x, &e, 1);
 	} else {
-		refuse(x, ERR_NOT_FOUND,
-		        "the path is not /buildid/ID/debuginfo, executable, source/PATH or section/NAME");
+		answer(x, &t);
 	}
 }

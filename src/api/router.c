@@ -50,6 +50,7 @@ static const struct route routes[] = {
         {"/upload/auth_info", false, "auth_info", BAD_KEY, {{"POST", auth_info_handle}}},
         {"/upload", false, "zip_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"POST", sym_zip_handle}}},
         {"/api/sym/", true, "sym_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"PUT", sym_put_handle}}},
+        {"/api/file/", true, "file_upload", BAD_BODY | BAD_KEY | NO_STORE, {{"PUT", file_put_handle}}},
         {"/api/key", false, "key", BAD_KEY | HEALTH_CHECK, {{"GET", key_handle}}},
         {"/api/missing", false, "missing", BAD_KEY, {{"GET", missing_handle}}},
         {"/__lbheartbeat__", false, "lbheartbeat", HEALTH_CHECK, {{"GET", lbheartbeat_handle}}},

@@ -26,6 +26,7 @@ void sym_put_handle(struct exchange *x);  /* sym_put.c */
 void missing_handle(struct exchange *x);  /* missing.c */
 void key_handle(struct exchange *x);      /* key.c */
 void sym_get_handle(struct exchange *x);  /* sym_get.c */
+void file_put_handle(struct exchange *x); /* file_put.c */
 void file_get_handle(struct exchange *x); /* file_get.c */
 void buildid_get_handle(struct exchange *x);
 void heartbeat_handle(struct exchange *x); /* status.c */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/file_put.h"
 #include "api/multipart.h"
 #include "api/router.h"
 #include "api/store_permit.h"
@@ -41,8 +42,11 @@ struct zip_upload {
 	struct symfile_check *check;
 	struct symfile_put *put;
 	struct sym_target target;
-	char *kept; /* its name and id */
+	struct file_target file_target;
+	struct file_put *file; /* instead of check and put: an executable or debug file */
+	char *kept;            /* its name and id */
 	uint64_t files;
+	bool storing;              /* the second reading */
 	json_t *ignored, *skipped; /* names of members */
 };
 
@@ -139,9 +143,56 @@ static enum err begin_check(void *arg, struct str name, struct str id, struct er
 	return u->check ? ERR_OK : no_memory(e);
 }
 
+/* Keeps the name and id of the file that follows. */
+static enum err keep_names(struct zip_upload *u, struct str name, struct str id, struct error *e)
+{
+	free(u->kept);
+	u->kept = malloc(name.len + id.len);
+	if (!u->kept)
+		return no_memory(e);
+	memcpy(u->kept, name.data, name.len);
+	memcpy(u->kept + name.len, id.data, id.len);
+	u->target.name = (struct str){u->kept, name.len};
+	u->target.id = (struct str){u->kept + name.len, id.len};
+	return ERR_OK;
+}
+
+static enum err begin_file(void *arg, struct str name, struct str id, bool packed, struct error *e)
+{
+	struct zip_upload *u = arg;
+	const uint64_t most = u->x->config->executable_max_size;
+	if (u->files == ZIP_SYMS_MAX && !u->storing)
+		return error_set(e, ERR_BAD_REQUEST, "the ZIP has more than %d symbol files", ZIP_SYMS_MAX);
+	if (keep_names(u, name, id, e) || go_on(u, e))
+		return e->code;
+	if (file_target_named(&u->file_target, u->target.name, u->target.id, packed, e))
+		return error_set(e, ERR_BAD_REQUEST, "no source can have a file of such a name and id");
+	u->file = file_put_begin(u->x->config, &u->file_target, most, e);
+	return u->file ? ERR_OK : e->code;
+}
+
+static enum err add_to_file(const struct zip_upload *u, const uint8_t *data, size_t len, struct error *e)
+{
+	enum err err = file_put_add(u->file, data, len, e);
+	return err ? err : go_on(u, e);
+}
+
+/* What is stored was checked before, of the same bytes. */
+static enum err end_file(struct zip_upload *u, struct error *e)
+{
+	enum err err = u->storing ? file_put_store(u->file, u->client, u->key_id, u->x->request_id, e)
+	                          : file_put_check(u->file, e);
+	u->files += !u->storing;
+	file_put_free(u->file);
+	u->file = NULL;
+	return err;
+}
+
 static enum err add_check(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	const struct zip_upload *u = arg;
+	if (u->file)
+		return add_to_file(u, data, len, e);
 	enum err err = symfile_check_add(u->check, data, len, e);
 	if (err == ERR_TOO_LARGE && text_left(u) < u->x->config->bucket_max_size)
 		return error_set(e, ERR_BAD_REQUEST, "the ZIP unpacks to far more than symbol files do");
@@ -151,6 +202,8 @@ static enum err add_check(void *arg, const uint8_t *data, size_t len, struct err
 static enum err end_check(void *arg, struct error *e)
 {
 	struct zip_upload *u = arg;
+	if (u->file)
+		return end_file(u, e);
 	enum err err = symfile_check_end(u->check, e);
 	u->text += symfile_check_facts(u->check)->text;
 	symfile_check_free(u->check);
@@ -167,10 +220,19 @@ static enum err note_ignored(void *arg, struct str path, struct error *e)
 	return ERR_OK;
 }
 
+/* Tries have symbol files only. */
+static bool takes_files(const struct zip_upload *u)
+{
+	return u->x->config->sym_store_files && !u->target.to_try;
+}
+
 static enum err check_zip(struct zip_upload *u, struct error *e)
 {
-	struct zip_visitor visitor = {begin_check, add_check, end_check, note_ignored, u};
+	struct zip_visitor visitor = {begin_check, add_check, end_check, NULL, note_ignored, u};
+	visitor.begin_file = takes_files(u) ? begin_file : NULL;
 	enum err err = zip_read(u->fd, &visitor, e);
+	file_put_free(u->file);
+	u->file = NULL;
 	symfile_check_free(u->check);
 	u->check = NULL;
 	return !err && !u->files ? error_set(e, ERR_BAD_REQUEST, "the ZIP has no symbol file") : err;
@@ -181,14 +243,8 @@ static enum err check_zip(struct zip_upload *u, struct error *e)
 static enum err begin_put(void *arg, struct str name, struct str id, struct error *e)
 {
 	struct zip_upload *u = arg;
-	free(u->kept);
-	u->kept = malloc(name.len + id.len);
-	if (!u->kept)
-		return no_memory(e);
-	memcpy(u->kept, name.data, name.len);
-	memcpy(u->kept + name.len, id.data, id.len);
-	u->target.name = (struct str){u->kept, name.len};
-	u->target.id = (struct str){u->kept + name.len, id.len};
+	if (keep_names(u, name, id, e))
+		return e->code;
 	u->put = symfile_put_begin(u->client, u->target.name, u->target.id, u->x->config->bucket_max_size, e);
 	return u->put ? ERR_OK : e->code;
 }
@@ -196,6 +252,8 @@ static enum err begin_put(void *arg, struct str name, struct str id, struct erro
 static enum err add_put(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	const struct zip_upload *u = arg;
+	if (u->file)
+		return add_to_file(u, data, len, e);
 	enum err err = go_on(u, e);
 	return err ? err : symfile_put_add(u->put, data, len, e);
 }
@@ -215,6 +273,8 @@ static enum err end_put(void *arg, struct error *e)
 {
 	struct zip_upload *u = arg;
 	struct symfile_put *put = u->put;
+	if (u->file)
+		return end_file(u, e);
 	u->put = NULL;
 	enum err err = sym_put_end(u->x, put, &u->target, u->key_id, e);
 	return err || !u->target.same ? err : note_skipped(u, e);
@@ -222,10 +282,12 @@ static enum err end_put(void *arg, struct error *e)
 
 static enum err store_zip(struct zip_upload *u, struct error *e)
 {
-	struct zip_visitor visitor = {begin_put, add_put, end_put, NULL, u};
+	struct zip_visitor visitor = {begin_put, add_put, end_put, NULL, NULL, u};
+	visitor.begin_file = takes_files(u) ? begin_file : NULL;
+	u->storing = true;
 	enum err err = zip_read(u->fd, &visitor, e);
 	symfile_put_abort(u->put);
-	free(u->kept);
+	file_put_free(u->file);
 	return err;
 }
 
@@ -319,6 +381,7 @@ void sym_zip_handle(struct exchange *x)
 	char *text = err ? NULL : reply_text(&u);
 	if (!err && !text)
 		err = no_memory(&e);
+	free(u.kept);
 	json_decref(u.ignored);
 	json_decref(u.skipped);
 	if (!err) {

@@ -65,6 +65,7 @@ struct config {
 	bool s3_instance_keys;                  /* when there are no other keys, ask the machine's metadata service */
 	char *sym_store;         /* file:///… or s3://…: where uploaded symbol files are kept; empty: refused */
 	uint64_t max_sym_upload; /* bytes of one, or of a ZIP of them */
+	bool sym_store_files;    /* sym_store takes executables and debug files, too */
 	enum config_downloads downloads, file_downloads; /* of symbol files; of executables and debug files */
 	uint64_t download_parallel;
 	char *symbfile_store; /* file:///… or s3://…; empty: uploads are refused */

@@ -76,6 +76,9 @@ const struct config_row config_rows[] = {
         {"sym_store", TYPE_STRING, AT(sym_store), "", 0, 0, NULL, false, SYMBOLS,
                 "Where uploaded symbol files are kept: file:///directory or s3://bucket/prefix. It is asked after the "
                 "sources, its folder try last. Empty: such uploads are refused."},
+        {"sym_store_files", TYPE_BOOL, AT(sym_store_files), "no", 0, 0, NULL, false, SYMBOLS,
+                "Whether sym_store takes executables and debug files, too, which are then a source before its folder "
+                "try."},
         {"downloads", TYPE_CHOICE, AT(downloads), "no", 0, 0, "no stream redirect", true, SYMBOLS,
                 "Serve symbol files to anyone who asks for /NAME/ID/FILE.sym. redirect: send clients to S3 for files "
                 "in S3, by a URL that is valid for five minutes."},

@@ -162,6 +162,59 @@ enum err elf_code_segments(
 	return loaded->count > 0 ? ERR_OK : error_set(e, ERR_MISSING, none);
 }
 
+/* ---- checks ---- */
+
+static enum err drop_range(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	(void)arg;
+	(void)r;
+	(void)e;
+	return ERR_OK;
+}
+
+static enum err drop_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+{
+	(void)arg;
+	(void)p;
+	(void)e;
+	return ERR_OK;
+}
+
+static enum err check_here(struct extractors *x, struct extraction *job, bool is_program, struct error *e)
+{
+	struct error why;
+	enum err err = extract_file(x, job, &why);
+	if (err == ERR_MISSING && is_program && job->known)
+		return ERR_OK;
+	if (err == ERR_MISSING || err == ERR_CORRUPT || err == ERR_TOO_LARGE)
+		err = ERR_BAD_REQUEST;
+	return err ? error_set(e, err, "%s", why.text) : ERR_OK;
+}
+
+enum err elf_code_check(struct elf_code *code, int file, const struct build_id_question *question, bool is_program,
+        const atomic_bool *cancel, struct error *e)
+{
+	struct extractors *x = code->sources.extractors;
+	struct extraction job = {.file = file,
+	        .limits = elf_job_limits(code->config),
+	        .question = question,
+	        .sink = {drop_range, drop_pad, NULL},
+	        .cancel = cancel};
+	enum err err = ERR_UNAVAILABLE;
+	if (!x)
+		return error_set(e, ERR_UNAVAILABLE, "this server has no reader of executables");
+	permit_give();
+	error_set(e, err, "cancelled");
+	if (!extractors_enter(x, PLACE_FETCH, cancel))
+		return err;
+	if (extractors_enter(x, PLACE_READ, cancel)) {
+		err = check_here(x, &job, is_program, e);
+		extractors_leave(x, PLACE_READ);
+	}
+	extractors_leave(x, PLACE_FETCH);
+	return err;
+}
+
 /* ---- sections ---- */
 
 struct section_file {

@@ -29,6 +29,12 @@ enum err elf_code_segments(
 enum err elf_code_section(struct elf_code *code, const struct build_id *id, const char *name,
         enum err (*send)(void *arg, int file, uint64_t size), void *arg, struct error *e);
 
+/* Whether a file is sound, answers the question, and says anything about code; of a program with such an id that is not
+ * asked: it is the code. It is read as a whole, by the helper. ERR_BAD_REQUEST: it is not; ERR_UNAVAILABLE,
+ * ERR_NO_MEMORY: that is not known. */
+enum err elf_code_check(struct elf_code *code, int file, const struct build_id_question *question, bool is_program,
+        const atomic_bool *cancel, struct error *e);
+
 /* source_code_get, of which as few run at a time. */
 enum err elf_code_source(
         struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e);

@@ -40,7 +40,7 @@ bool elf_sources_wanted(const struct config *c)
 	for (unsigned i = 0; i < c->sources.count; i++)
 		if (bucket_kind_of_url(c->sources.items[i]) != BUCKET_SYMS)
 			return true;
-	return false;
+	return *c->sym_store && c->sym_store_files;
 }
 
 /* ---- files ---- */
@@ -357,11 +357,19 @@ static void load(struct elf_load *l)
 		load_named(l, layout_windows_path, range ? range->pe_name : name, &question->whole);
 }
 
+struct job_limits elf_job_limits(const struct config *c)
+{
+	return (struct job_limits){.memory = c->executable_memory,
+	        .file_size = c->executable_max_size,
+	        .seconds = (unsigned)((c->executable_timeout + SECOND - 1) / SECOND),
+	        .threads = THREADS,
+	        .sandbox = c->seccomp == SANDBOX_ON};
+}
+
 void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsigned source,
         const struct build_id_question *question, const struct elf_taker *taker, struct bucket_result *result,
         struct elf_source_report *report)
 {
-	const struct config *config = s->config;
 	const struct code_range *range = taker->range;
 	struct elf_load l = {.sources = s,
 	        .client = c,
@@ -369,11 +377,7 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
 	        .kind = bucket_source_kind(s->buckets, source),
 	        .question = question,
 	        .taker = taker,
-	        .limits = {.memory = config->executable_memory,
-	                .file_size = config->executable_max_size,
-	                .seconds = (unsigned)((config->executable_timeout + SECOND - 1) / SECOND),
-	                .threads = THREADS,
-	                .sandbox = config->seccomp == SANDBOX_ON},
+	        .limits = elf_job_limits(s->config),
 	        .result = result,
 	        .report = report};
 	l.limits.segments = taker->executable && !range;

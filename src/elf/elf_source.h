@@ -20,6 +20,9 @@ bool elf_sources_wanted(const struct config *c);
 /* Whether this user can have executables read: the program and the folder. ERR_CONFIG. */
 enum err elf_sources_check(const struct config *c, struct error *e);
 
+/* What one file may take, by the settings. */
+struct job_limits elf_job_limits(const struct config *c);
+
 /* What is known beside the result. */
 struct elf_source_report {
 	struct error error; /* why reading the file failed; the sink's own error, if it had one. ERR_MISSING: more than

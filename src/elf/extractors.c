@@ -262,7 +262,7 @@ static enum err check_id(struct reading *s, struct error *e)
 		return error_set(e, ERR_CORRUPT, "the file has no build id");
 	if (!build_id_answers(&id, s->job->question))
 		return error_set(e, ERR_CORRUPT, "another file: its build id is %s", hex);
-	s->known = true;
+	s->known = s->job->known = true;
 	return ERR_OK;
 }
 

@@ -149,6 +149,17 @@ bool layout_file_path(char out[LAYOUT_NAMED_MAX], enum bucket_kind kind, unsigne
 	return kind == BUCKET_ELF && f->use == LAYOUT_DEBUG && number < 2 && layout_mac_path(out, number, "", &f->id);
 }
 
+void layout_file_place(char out[LAYOUT_NAMED_MAX], const struct layout_file *f)
+{
+	char hex[BUILD_ID_HEX + 1];
+	if (*f->name) {
+		layout_windows_path(out, f->packed, f->name, &f->id);
+		return;
+	}
+	build_id_hex(hex, f->id.bytes, f->id.len);
+	snprintf(out, LAYOUT_NAMED_MAX, "%.2s/%s/%s", hex, hex + 2, f->use == LAYOUT_CODE ? "executable" : "debuginfo");
+}
+
 /* Letters, digits and few others, in parts that lead nowhere else. */
 static bool harmless(const char *path)
 {

@@ -35,6 +35,8 @@ struct layout_file {
 /* Where it may be, by number from 0 on: only what the id is in, and nothing else of that program. False: there are no
  * more. */
 bool layout_file_path(char out[LAYOUT_NAMED_MAX], enum bucket_kind kind, unsigned number, const struct layout_file *f);
+/* Where such a file is put: one of these. */
+void layout_file_place(char out[LAYOUT_NAMED_MAX], const struct layout_file *f);
 /* Reads a code id of Windows: eight hex digits of the time stamp, then the size of the image. */
 bool layout_code_id(struct build_id *id, struct str hex);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/metrics.h"
@@ -31,7 +32,7 @@ struct source {
 	bool two_levels;
 };
 
-enum { SOURCES_MAX = CONFIG_LIST_MAX + 2 };
+enum { SOURCES_MAX = CONFIG_LIST_MAX + 3 };
 
 struct bucket_sources {
 	unsigned count;
@@ -97,6 +98,15 @@ static bool add_source(
 	return true;
 }
 
+/* The executables and debug files in the store. */
+static bool add_store_files(struct bucket_sources *s, const char *store, const struct config *c, struct error *e)
+{
+	char *url = text_printf("%s%s", kinds[BUCKET_ELF], store);
+	bool added = url ? add_source(s, url, "", c, e) : (no_memory(e), false);
+	free(url);
+	return added;
+}
+
 /* What was uploaded to the store comes after the sources, so that it changes nothing that they have; tries come last.
  */
 static struct bucket_sources *make_sources(
@@ -112,7 +122,8 @@ static struct bucket_sources *make_sources(
 	for (unsigned i = 0; i < urls->count && good; i++)
 		good = add_source(s, urls->items[i], "", c, e);
 	if (good && store && *store)
-		good = add_source(s, store, "", c, e) && add_source(s, store, BUCKET_TRY "/", c, e);
+		good = add_source(s, store, "", c, e) && (!c->sym_store_files || add_store_files(s, store, c, e)) &&
+		       add_source(s, store, BUCKET_TRY "/", c, e);
 	if (good)
 		return s;
 	bucket_sources_free(s);

@@ -203,7 +203,7 @@ static enum err end_member(void *arg, struct error *e)
 
 static enum err push_zip(struct pushing *p, const char *path, struct error *e)
 {
-	struct zip_visitor visitor = {begin_member, add_gzip, end_member, NULL, p};
+	struct zip_visitor visitor = {begin_member, add_gzip, end_member, NULL, NULL, p};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(e, ERR_IO, "%s", strerror(errno));

@@ -106,7 +106,16 @@ static bool is_harmless(struct str path)
 	return true;
 }
 
-enum member_kind { MEMBER_SYM, MEMBER_IGNORED, MEMBER_BAD };
+enum member_kind { MEMBER_SYM, MEMBER_FILE, MEMBER_IGNORED, MEMBER_BAD };
+
+/* Whether the last segment is the first one, or that with '_' for its last letter. */
+static bool is_file(const struct member *m, bool *packed)
+{
+	struct str first = m->segments[0], last = m->segments[2];
+	*packed = !str_equal(first, last);
+	return first.len == last.len && memcmp(first.data, last.data, first.len - 1) == 0 &&
+	       (!*packed || last.data[last.len - 1] == '_');
+}
 
 static enum member_kind kind_of(const struct member *m)
 {
@@ -117,8 +126,9 @@ static enum member_kind kind_of(const struct member *m)
 		return MEMBER_IGNORED;
 	if (m->count != SEGMENTS || !bucket_can_hold(m->segments[0], m->segments[1]) || !last.len)
 		return MEMBER_BAD;
+	bool packed;
 	if (!ends_in(last, ".sym"))
-		return MEMBER_IGNORED;
+		return is_file(m, &packed) ? MEMBER_FILE : MEMBER_IGNORED;
 	last.len -= strlen(".sym");
 	return str_equal(last, bucket_stem(m->segments[0])) ? MEMBER_SYM : MEMBER_BAD;
 }
@@ -169,10 +179,13 @@ static enum err read_data(struct reading *r)
 	}
 }
 
-static enum err read_sym(struct reading *r, const struct member *m)
+static enum err read_sym(struct reading *r, const struct member *m, enum member_kind kind)
 {
 	const struct zip_visitor *v = r->visitor;
-	enum err err = v->begin(v->arg, m->segments[0], m->segments[1], r->e);
+	bool packed;
+	enum err err = kind == MEMBER_FILE && is_file(m, &packed)
+	                       ? v->begin_file(v->arg, m->segments[0], m->segments[1], packed, r->e)
+	                       : v->begin(v->arg, m->segments[0], m->segments[1], r->e);
 	if (err)
 		return blame(r, err);
 	err = read_data(r);
@@ -206,8 +219,8 @@ static enum err read_member(struct reading *r, struct archive_entry *entry)
 	enum err err = remember(r, &m);
 	if (err)
 		return err;
-	if (kind == MEMBER_SYM)
-		return read_sym(r, &m);
+	if (kind == MEMBER_SYM || (kind == MEMBER_FILE && r->visitor->begin_file))
+		return read_sym(r, &m, kind);
 	return r->visitor->ignored ? r->visitor->ignored(r->visitor->arg, m.path, r->e) : ERR_OK;
 }
 

@@ -4,6 +4,7 @@
 #ifndef SYMFILES_ZIP_H
 #define SYMFILES_ZIP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -22,6 +23,9 @@ struct zip_visitor {
 	enum err (*begin)(void *arg, struct str name, struct str id, struct error *e);
 	enum err (*add)(void *arg, const uint8_t *data, size_t len, struct error *e);
 	enum err (*end)(void *arg, struct error *e);
+	/* The same of an executable or debug file, NAME/ID/NAME, or in a cabinet with '_' for the last letter; NULL:
+	 * these are ignored. Then come add and end, too. */
+	enum err (*begin_file)(void *arg, struct str name, struct str id, bool packed, struct error *e);
 	/* Of a member that is no symbol file but may be there; may be NULL. */
 	enum err (*ignored)(void *arg, struct str path, struct error *e);
 	void *arg;

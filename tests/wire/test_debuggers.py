@@ -3,6 +3,7 @@
 Windows' symbols do (what symsrv asks)."""
 
 import glob
+import gzip
 import hashlib
 import os
 import re
@@ -13,9 +14,10 @@ import subprocess
 import pytest
 
 from platforms import Platforms, call, tool, version_of
-from stack import Stack
+from stack import Stack, wait_for
 from test_debuginfod import build_id_of
 from test_executables import HELPER
+from test_zip_uploads import form, zip_of
 
 pytestmark = [pytest.mark.skipif(not os.path.exists(HELPER), reason="symbolicated-extract was not built"), pytest.mark.slow]
 PROGRAM = """#include <stdio.h>
@@ -219,3 +221,126 @@ def test_files_are_kept_private_unless_a_setting_says_so(place, made):
             f"/x86.pdb/{pdb_id(made.path('x86.pdb'))}/x86.pdb", f"/x86.exe/{code_id(made.path('x86.exe'))}/x86.exe",
         ):  # fmt: skip
             s.client.get(path.replace(" ", "%20")).error(404)
+
+
+# ---- what is uploaded ----
+
+
+@pytest.fixture(scope="module")
+def taking(tmp_path_factory):
+    """Two hosts with one store."""
+    store = tmp_path_factory.mktemp("store")
+    os.chmod(store.parent, 0o755)
+    os.chmod(store, 0o777)
+    config = {"sym_store": f"file://{store}", "sym_store_files": "yes", "file_downloads": "stream", "missing_ttl": "300s", "revalidate_after": "1s"}
+    with Stack(bucket=False, daemons=2, keys=True, config=config) as s:
+        s.store = store
+        yield s
+
+
+def put(stack, path, data, node=0):
+    return stack.nodes[node].client().request("PUT", "/api/file" + path, data, {"Authorization": stack.key})
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def named(stack, name, ident, offset, node=0):
+    job = {"jobs": [{"memoryMap": [[name, ident]], "stacks": [[[0, offset]]]}]}
+    reply = stack.nodes[node].client().post("/symbolicate/v5", job)
+    assert reply.status == 200, reply
+    return reply.json()["results"][0]["stacks"][0][0].get("function")
+
+
+def stored(stack):
+    return sorted(os.path.relpath(os.path.join(folder, f), stack.store) for folder, _, files in os.walk(stack.store) for f in files)
+
+
+@pytest.mark.parametrize("machine,packing", [("x86", "plain"), ("arm64", "gzip"), ("x64", "cabinet")])
+def test_an_uploaded_pdb_is_named_and_given_out_on_all_hosts(taking, made, tmp_path, machine, packing):
+    path = made.path(f"{machine}.pdb")
+    name, ident, data = f"{machine}.pdb", pdb_id(path), read(path)
+    last = name if packing != "cabinet" else name[:-1] + "_"
+    text = call(tool("llvm-symbolizer"), "--relative-address", "-e", made.path(f"{machine}.exe"), "0x1010")
+    for node in range(2):
+        assert named(taking, name, ident, 0x1010, node) is None
+        taking.nodes[node].client().get(f"/{name}/{ident}/{last}").error(404)
+    if packing == "cabinet":
+        call("gcab", "-c", "-n", "-z", tmp_path / last, path)
+        data = read(tmp_path / last)
+    sent = gzip.compress(data) if packing == "gzip" else data
+    reply = put(taking, f"/{name}/{ident}/{last}", sent)
+    assert reply.status == 200, reply
+    for node in range(2):
+        wait_for(lambda node=node: named(taking, name, ident, 0x1010, node), "the other host names it")
+        assert named(taking, name, ident, 0x1010, node).split("(")[0].split("::")[-1] in text
+        wait_for(lambda node=node: taking.nodes[node].client().get(f"/{name}/{ident}/{last}").raw == data, "the other host gives it out")
+
+
+def test_uploaded_programs_and_debug_files_are_found_by_their_ids(taking, made, place, tmp_path):
+    exe, ident = made.path("x64.exe"), code_id(made.path("x64.exe"))
+    assert put(taking, f"/x64.exe/{ident}/x64.exe", read(exe)).status == 200
+    assert put(taking, f"/buildid/{place.id}/debuginfo", read(place.debug)).status == 200
+    assert put(taking, f"/buildid/{place.id}/executable", read(place.executable)).status == 200
+    assert hashlib.sha256(taking.client.get(f"/x64.exe/{ident}/x64.exe").raw).hexdigest() == digest(exe)
+    assert digest(asked_by(taking, tmp_path, "debuginfod-find", "executable", place.id).strip()) == digest(place.executable)
+    symbols = call("nm", place.debug)
+    assert named(taking, "program", place.id, int(re.search(r"^(\w+) T twice$", symbols, re.M)[1], 16)) == "twice"
+    dwarf = made.dwarf("arm64")
+    uuid = re.search(r"UUID: (\S+)", call(tool("llvm-dwarfdump"), "--uuid", dwarf))[1].replace("-", "")
+    assert put(taking, f"/mac-arm64/{uuid}0/mac-arm64", read(dwarf)).status == 200
+    assert taking.client.get(f"/buildid/{uuid.lower()}/debuginfo").raw == read(dwarf)
+    start = int(re.search(r"^(\w+) T _start$", call(tool("llvm-nm"), dwarf), re.M)[1], 16)
+    assert named(taking, "mac-arm64", uuid + "0", start & 0xFFFFFF) == "start"
+
+
+def test_files_that_are_not_what_their_path_says_are_refused(taking, made, place):
+    before = stored(taking)
+    pdb, ident, other = read(made.path("x86.pdb")), pdb_id(made.path("x86.pdb")), pdb_id(made.path("arm64.pdb"))
+    for path, data in (
+        (f"/x86.pdb/{other}/x86.pdb", pdb),  # another id
+        (f"/x86.pdb/{ident}/x86.pdb", pdb[: len(pdb) // 2]),
+        (f"/x86.pdb/{ident}/x86.pdb", b"MODULE windows x86 1 x86.pdb\nFUNC 1 2 3 f\n"),
+        (f"/x86.pdb/{ident}/x86.pd_", pdb),  # no cabinet
+        (f"/x86.pdb/{ident}/x86.pdb", b"MSCF" + bytes(100)),
+        (f"/x86.pdb/{ident}/x86.pdb", gzip.compress(pdb)[:-8]),
+        (f"/x86.pdb/{ident}/other.pdb", pdb),
+        (f"/buildid/{place.id}/executable", pdb),
+        (f"/buildid/{place.id}/section/.text", read(place.executable)),
+        (f"/buildid/{'12' * 20}/debuginfo", read(place.debug)),
+        (f"/buildid/{place.id}/debuginfo", b""),
+    ):
+        put(taking, path, data).error(400)
+    assert stored(taking) == before
+    taking.client.request("PUT", f"/api/file/x86.pdb/{ident}/x86.pdb", pdb).error(401)
+    taking.client.get(f"/api/file/x86.pdb/{ident}/x86.pdb").error(405)
+
+
+def test_a_zip_as_mozilla_uploads_it_has_programs_too(taking, made, tmp_path):
+    """dump_syms of Firefox puts xul.pd_ and xul.dl_ beside xul.sym."""
+    exe, pdb = made.path("x86-both.exe"), made.path("x86-both.pdb")
+    packed = tmp_path / "x86-both.ex_"
+    call("gcab", "-c", "-n", "-z", packed, exe)
+    ident = pdb_id(pdb)
+    members = {
+        f"x86-both.exe/{code_id(exe)}/x86-both.ex_": read(packed),
+        f"x86-both.pdb/{ident}/x86-both.pdb": read(pdb),
+        f"x86-both.pdb/{ident}/x86-both.sym": f"MODULE windows x86 {ident} x86-both.pdb\nFUNC 10 20 0 told\n".encode(),
+        f"x86-both.pdb/{ident}/readme.txt": b"",
+    }
+
+    def send(members):
+        body, kind = form([('name="a.zip"; filename="a.zip"', zip_of(members))])
+        return taking.client.request("POST", "/upload/", body, {"Auth-Token": taking.key.split()[1], "Content-Type": kind})
+
+    reply = send(members)
+    assert reply.status == 201 and reply.json()["upload"]["files"] == 3, reply
+    assert reply.json()["upload"]["ignored_keys"] == [f"x86-both.pdb/{ident}/readme.txt"]
+    assert taking.client.get(f"/x86-both.exe/{code_id(exe)}/x86-both.ex_").raw == read(packed)
+    assert taking.client.get(f"/x86-both.pdb/{ident}/x86-both.pdb").raw == read(pdb)
+    before = stored(taking)
+    bad = send({**members, f"x86-both.pdb/{ident[:-1]}9/x86-both.pdb": read(pdb)})
+    bad.error(400)
+    assert "x86-both.pdb" in bad.text and stored(taking) == before

@@ -19,6 +19,7 @@ BODIES = {
     "^~ /cache/": None,
     "= /upload/": "max_sym_upload",
     "^~ /api/sym/": "max_sym_upload",
+    "^~ /api/file/": "max_sym_upload",
     "= /upload/auth_info/": None,
     "= /api/missing": None,
     "= /asm/v1": None,
