@@ -14,8 +14,8 @@ the clone. --user runs it as a user without sudo, after root installed the packa
 units run, and python3 is there. --keep leaves the root where it is, and says where.
 
 It needs root and debootstrap. Mirrors, proxies and certificates are those that apt of this machine is set up with. The bare root is
-made once, into $XDG_CACHE_HOME/symbolicated/roots or else build/cache/roots, and copied for each run; packages that were fetched are
-kept beside it. What runs is in namespaces of its own: when the command ends, or this program, its processes and mounts are gone, and
+made once, into $XDG_CACHE_HOME/symbolicated/roots or else build/cache/roots, as is one with systemd and python3, and copied for each
+run; packages that were fetched are kept beside it. What runs is in namespaces of its own: when the command ends, or this program, its processes and mounts are gone, and
 so is the copy. Large symbol files, in SHARED_DATA or ../shared/data, are there too, to be read."""
 
 import argparse
@@ -75,22 +75,38 @@ def mirrors():
     return sorted(set(found), key=lambda source: ("-" in source[1], source))
 
 
-def make_base(name, sources):
-    """The root right after debootstrap; returns its path."""
+def make_base(name, sources, boot):
+    """The root right after debootstrap, or one that boots; returns its path."""
     folder = os.path.join(cache_directory(), "roots")
-    base = os.path.join(folder, name)
+    base = os.path.join(folder, name + ("-boot" if boot else ""))
     os.makedirs(folder, exist_ok=True)
     with open(base + ".lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(base):
             print(f"making a root of Debian {name} in {base}", file=sys.stderr, flush=True)
             shutil.rmtree(base + ".new", ignore_errors=True)
-            # Namespaces of its own here too: debootstrap mounts /proc.
-            command = ["unshare", "--mount", "debootstrap", "--variant=minbase", name, base + ".new", sources[0][0]]
-            if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
-                sys.exit(f"bare_root.py: debootstrap failed; its log is {base}.new/debootstrap/debootstrap.log")
+            if boot:
+                make_bootable(name, sources, base + ".new")
+            else:
+                bootstrap(name, sources, base + ".new")
             os.rename(base + ".new", base)
     return base
+
+
+def bootstrap(name, sources, place):
+    # Namespaces of its own here too: debootstrap mounts /proc.
+    command = ["unshare", "--mount", "debootstrap", "--variant=minbase", name, place, sources[0][0]]
+    if subprocess.run(command, stdout=sys.stderr, check=False).returncode:
+        sys.exit(f"bare_root.py: debootstrap failed; its log is {place}/debootstrap/debootstrap.log")
+
+
+def make_bootable(name, sources, place):
+    subprocess.run(["cp", "-a", "--reflink=auto", make_base(name, sources, False), place], check=True)
+    set_up_apt(place, name, sources)
+    write(f"{place}/command", "export DEBIAN_FRONTEND=noninteractive\napt-get update -q && apt-get install -q -y --no-install-recommends systemd systemd-sysv python3\n")
+    write(f"{place}/output", "")
+    if enter_and_run(place, name, boot=False, out=sys.stderr):
+        sys.exit("bare_root.py: systemd and python3 cannot be installed")
 
 
 def write(path, text, mode=0o644):
@@ -105,6 +121,9 @@ def set_up_apt(root, name, sources):
     own = sources[0][1]
     write(f"{root}/etc/apt/sources.list", "".join(f"deb {url} {suite.replace(own, name, 1)} main\n" for url, suite in sources))
     settings = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
+    # nobody needs what is in it after a crash of this machine; and no index of man pages
+    write(f"{root}/etc/dpkg/dpkg.cfg.d/bare-root", "force-unsafe-io\n")
+    write(f"{root}/etc/apt/apt.conf.d/50bare-root", 'DPkg::Post-Invoke {"rm -f /var/lib/man-db/auto-update";};\n')
     wanted = ("Acquire::http", "Acquire::Check-", "Acquire::Retries", "Acquire::ForceIPv4")
     write(f"{root}/etc/apt/apt.conf.d/50host", "".join(f"{s}\n" for s in settings.splitlines() if s.startswith(wanted)))
     for path in ("etc/apt/auth.conf", "etc/apt/auth.conf.d", "usr/local/share/ca-certificates", "etc/ssl/certs/ca-certificates.crt"):
@@ -154,7 +173,7 @@ def environment():
 
 def prepare(root, given, sources):
     name = RELEASES[given.release]
-    subprocess.run(["cp", "-a", "--reflink=auto", make_base(name, sources) + "/.", root], check=True)
+    subprocess.run(["cp", "-a", "--reflink=auto", make_base(name, sources, given.boot) + "/.", root], check=True)
     os.chmod(root, 0o755)
     set_up_apt(root, name, sources)
     clone(root, ref_of(given.ref))
@@ -214,8 +233,7 @@ def first_process(root, archives, shared, boot):
     enter(root)
     if not boot:
         return run(["/bin/sh", "/command"])
-    apt = "apt-get update -q && apt-get install -q -y --no-install-recommends systemd systemd-sysv python3 && systemctl enable bare-root"
-    code = run(["/bin/sh", "-c", f"export DEBIAN_FRONTEND=noninteractive; {{ {apt}; }} >/output 2>&1"])
+    code = run(["/bin/sh", "-c", "systemctl enable bare-root >/output 2>&1"])
     if code == 0:
         os.execve("/lib/systemd/systemd", ["systemd"], {**environment(), "container": "bare-root"})
     return code
@@ -235,16 +253,17 @@ def follow(path, ended):
             ended.wait(0.5)
 
 
-def run_in(root, given):
-    archives = os.path.join(cache_directory(), "roots", RELEASES[given.release] + "-archives")
+def enter_and_run(root, name, boot, out=None):
+    """Runs /command in a root."""
+    archives = os.path.join(cache_directory(), "roots", name + "-archives")
     os.makedirs(archives, exist_ok=True)
     command = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--ipc", "--uts"]
-    command += ["--cgroup"] if given.boot else []
-    command += [sys.executable, os.path.abspath(__file__), "--first-process", root, archives, shared_data() or "", str(int(given.boot))]
+    command += ["--cgroup"] if boot else []
+    command += [sys.executable, os.path.abspath(__file__), "--first-process", root, archives, shared_data() or "", str(int(boot))]
     ended = threading.Event()
     shower = threading.Thread(target=follow, args=(root + "/output", ended), daemon=True)
     shower.start()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL if given.boot else None)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL if boot else out)
     try:
         return process.wait()
     finally:
@@ -277,7 +296,7 @@ def main():
     root = tempfile.mkdtemp(prefix=f"debian-{given.release}-")
     try:
         prepare(root, given, mirrors())
-        return run_in(root, given)
+        return enter_and_run(root, RELEASES[given.release], given.boot)
     except KeyboardInterrupt:
         return 1
     finally:

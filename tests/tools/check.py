@@ -410,7 +410,7 @@ QUICK = {
 }
 
 # While one of these parts goes on, which have times in which they wait, those do too; what they print is told in their own place.
-BESIDE = {"unit": ("container",), "wire": ("packages",), "faults": ("hosts", "valgrind"), "tsan": ("distcheck",)}
+BESIDE = {"unit": ("container", "packages"), "faults": ("hosts", "valgrind"), "tsan": ("distcheck",)}
 
 
 def check(parts):

@@ -57,7 +57,7 @@ def make_old_package():
 
 def old_again():
     """Version 1.0.0 as it is right after its installation, with a source."""
-    shell(f"apt-get purge -q -y symbolicated && rm -f {SNIPPETS}/symbolicated-* && {KEEP} {OLD}")
+    shell(f"dpkg --purge symbolicated && rm -f {SNIPPETS}/symbolicated-* && {KEEP} {OLD}")
     set_up()
 
 
