@@ -128,7 +128,7 @@ class Load:
         self.lock = threading.Lock()
         self.results, self.running = [], {}  # running: number of a request: (when it began, its kind)
         self.numbers = itertools.count()
-        self.stopping = threading.Event()
+        self.stopping, self.resting = threading.Event(), threading.Event()
         self.threads, self.broken = [], []
         self.again = collections.deque(maxlen=200)  # modules that got no answer: asked once more
         self.prefix = f"{seed}-{secrets.token_hex(3)}"
@@ -300,7 +300,8 @@ class Load:
         client = (SlowClient if ask == self.ask_profile else Client)(self.port, keep=True, timeout=60, host=self.host)
         try:
             while not self.stopping.wait(pause):
-                ask(client, rng)
+                if not self.resting.is_set():
+                    ask(client, rng)
         except Exception as e:  # a defect of this file must not look like a server that is idle
             self.broken.append(f"{ask.__name__}: {type(e).__name__} {e}")
             raise

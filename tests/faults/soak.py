@@ -22,6 +22,8 @@ SETTINGS = {
     "finish_after": "600ms",
 }
 HOUR = 3600 / SPEED  # seconds
+LONG = 20  # minutes: before, connections to memcached are still opened for the first time
+REST = 8  # seconds without requests, when nginx's connections have ended
 POINTS = 20  # of the curve
 REFUSED = 0.001  # of all: nothing is wrong with any part, so hardly anybody is refused, even on a busy machine
 MORE, ROOM = 1.03, 4 << 20  # how much larger memory of the last third may be than that of the one before
@@ -67,10 +69,13 @@ class Hours:
     """What administrators do meanwhile: another key, then the responders and nginx read their settings again."""
 
     def __init__(self, world, load):
-        self.world, self.load, self.due, self.count = world, load, HOUR, 0
+        self.world, self.load, self.due, self.count, self.begin = world, load, HOUR, 0, time.monotonic()
 
-    def look(self, seconds):
-        if seconds < self.due:
+    def seconds(self):
+        return time.monotonic() - self.begin
+
+    def look(self):
+        if self.seconds() < self.due:
             return
         self.due += HOUR
         self.count += 1
@@ -92,11 +97,11 @@ class Hours:
 
 def sample(world, minutes, check, hours):
     """A Point each second; what goes wrong meanwhile ends it."""
-    begin, points, problems = time.monotonic(), [], []
-    while not problems and time.monotonic() - begin < minutes * 60 and not world.stopping.wait(1):
-        points.append(Point(world, time.monotonic() - begin))
+    points, problems = [], []
+    while not problems and hours.seconds() < minutes * 60 and not world.stopping.wait(1):
+        points.append(Point(world, hours.seconds()))
         problems = check()
-        hours.look(points[-1].seconds)
+        hours.look()
     return points, problems
 
 
@@ -120,27 +125,44 @@ def judge_memory(points):
     return ["resident memory goes on growing"] if last > middle * MORE + ROOM else []
 
 
-def judge_counts(points):
-    """Compares what there was at the least, as connections come and go: not one more."""
+def rested(world, load):
+    """What there is at the least while nobody asks for anything."""
+    load.resting.set()
+    begin, points = time.monotonic(), []
+    while time.monotonic() - begin < REST and not world.stopping.wait(0.1):
+        points.append(Point(world, 0))
+    load.resting.clear()
+    return {name: min(p.counts[name] for p in points) for name in points[0].counts}
+
+
+def judge_counts(middle, last):
+    """Of the ends of two thirds: not one more."""
     problems = []
-    for name in points[0].counts:
-        middle, last = (min(p.counts[name] for p in part) for part in thirds(points))
-        print(f"{name}: {middle} at the least in the middle third, {last} in the last")
-        if last > middle:
-            problems.append(f"{name}: {last - middle} more in the last third")
+    for name, count in middle.items():
+        print(f"{name}: {count} after two thirds, {last[name]} at the end")
+        if last[name] > count:
+            problems.append(f"{name}: {last[name] - count} more than after two thirds")
     return problems
 
 
 def soak(world, load, minutes, check):
     """Returns what went wrong."""
     hours = Hours(world, load)
-    points, problems = sample(world, minutes, check, hours)
+    points, problems = sample(world, minutes * 2 / 3, check, hours)
+    if not problems:
+        middle = rested(world, load)
+        more, problems = sample(world, minutes, check, hours)
+        points += more
     if points:
         print_curve(points)
-    if len(points) < 15:
+    if not problems and len(points) < 15:
         problems.append("too few samples to judge")
     elif not problems:
-        problems += judge_counts(points)
+        more = judge_counts(middle, rested(world, load))
+        if minutes < LONG:
+            print(f"shorter than {LONG} minutes: nothing but memory is judged")
+        else:
+            problems += more
         if is_sanitized():
             print("a build with a sanitizer: memory is not judged")
         else:
