@@ -55,10 +55,13 @@ http {{
 
 
 def make_certificate(folder, days):
-    """cert.pem and key.pem of 127.0.0.1, in place of those that are there."""
+    """cert.pem and key.pem of 127.0.0.1, in place of those that are there, signed by the authority in ca.pem, which is made once."""
+    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    if not os.path.exists(os.path.join(folder, "ca.pem")):
+        subprocess.run([*new, "-days", "400", "-subj", "/CN=Authority", "-keyout", "ca.key", "-out", "ca.pem"], check=True, capture_output=True, cwd=folder)
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", str(days),
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", "key.pem.new", "-out", "cert.pem.new"],
+        [*new, "-days", str(days), "-CA", "ca.pem", "-CAkey", "ca.key", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", "key.pem.new", "-out", "cert.pem.new"],
         check=True, capture_output=True, cwd=folder,
     )  # fmt: skip
     for name in ("key.pem", "cert.pem"):
@@ -66,14 +69,13 @@ def make_certificate(folder, days):
 
 
 class TlsSource(Server):
-    """The bucket by https."""
+    """The bucket by https, with an authority of its own."""
 
     def __init__(self, directory):
         super().__init__("tls-source", os.path.join(directory, "tls-source"))
         os.makedirs(self.directory)
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}/"
-        self.certificate = os.path.join(self.directory, "cert.pem")
         make_certificate(self.directory, 90)
 
     def start_before(self, bucket):
@@ -96,6 +98,8 @@ class Trial:
         s.symbols.add("app", SAMPLE)
         self.tls = TlsSource(s.directory)
         self.tls.start_before(s.bucket)
+        s.daemon.settings.update(source=self.tls.url, source_ca_file=f"{self.tls.url} {self.tls.directory}/ca.pem")
+        s.node.restart()
         s.node.nginx.stop()
         shutil.rmtree(s.node.nginx.directory)
         s.node.nginx = Nginx(
@@ -133,9 +137,6 @@ class Trial:
         module = self.new("good")
         self.stack.symbols.add(module[0], SAMPLE)
         return self.ask(module)
-
-    def reload_nginx(self, server):
-        server.signal(signal.SIGHUP)
 
 
 # ---- what goes wrong: until the first yield, and what is asked while it does; what mends it, and what is asked then ----
@@ -294,7 +295,7 @@ def greedy_client(t):
 
 
 def ending_certificate(server_of):
-    """Ten days are left. server_of: whose, and what it was called for in the table."""
+    """Ten days are left. server_of: whose it is."""
 
     def incident(t):
         server = server_of(t)
@@ -303,7 +304,8 @@ def ending_certificate(server_of):
         yield lambda: None
         make_certificate(server.directory, 90)
         server.signal(signal.SIGHUP)
-        yield lambda: None
+        yield t.ask_good
+        assert t.ask_good()
 
     return incident
 
