@@ -128,7 +128,7 @@ def judge_memory(points):
 def rested(world, load):
     """What there is at the least while nobody asks for anything."""
     load.resting.set()
-    begin, points = time.monotonic(), []
+    begin, points = time.monotonic(), [Point(world, 0)]
     while time.monotonic() - begin < REST and not world.stopping.wait(0.1):
         points.append(Point(world, 0))
     load.resting.clear()
