@@ -29,55 +29,58 @@ static void redirect_to_module(struct exchange *x, const struct code_module *m)
 	stored_redirect(x, path);
 }
 
-/* No source has the file: the path may be that of a code file. */
-static void try_code_id(struct exchange *x, const struct symfile *file, const struct symfiles_since *since)
+/* The path may be that of a code file. False: it is not, and nothing was replied. */
+static bool redirect_by_code(struct exchange *x, const struct symfile *file)
 {
-	struct symfiles *all = services_symfiles();
 	struct code_module m;
 	struct error e;
-	switch (symfiles_find_code(all, file->name, file->id, &m, &e)) {
-	case ERR_OK:
-		redirect_to_module(x, &m);
-		break;
-	case ERR_MISSING:
-		symfiles_set_missing(all, file, since);
-		missing_note_request(x, file->name, file->id);
-		refuse(x, ERR_NOT_FOUND, missing);
-		break;
-	default:
+	enum err err = symfiles_find_code(services_symfiles(), file->name, file->id, &m, &e);
+	if (err == ERR_MISSING)
+		return false;
+	if (err)
 		exchange_reply_error(x, &e, 1);
-	}
+	else
+		redirect_to_module(x, &m);
+	return true;
 }
 
-static void answer(struct exchange *x, const struct symfile *file)
+static void answer(struct exchange *x, const struct symfile *file, enum sym_path_file called)
 {
 	const struct stored_form form = {"text/plain", false, x->config->downloads == DOWNLOADS_REDIRECT};
 	struct symfiles_since since = stored_since(file);
+	struct symfile own = *file;
+	bool by_code = file->sort == SYMFILE_BY_CODE;
 	if (symfiles_is_missing(services_symfiles(), file, since.marker)) {
 		missing_note_request(x, file->name, file->id);
 		refuse(x, ERR_NOT_FOUND, missing);
 		return;
 	}
 	permit_give();
-	if (file->sort == SYMFILE_BY_CODE || !stored_send(x, file, &form))
-		try_code_id(x, file, &since);
+	own.sort = SYMFILE_SYM;
+	/* called otherwise, it may be the path of a code file, or as its uploader called it */
+	if ((by_code && redirect_by_code(x, file)) || (called != SYM_FILE_OTHER && stored_send(x, &own, &form)) ||
+	        (!by_code && redirect_by_code(x, file)))
+		return;
+	symfiles_set_missing(services_symfiles(), file, &since);
+	missing_note_request(x, file->name, file->id);
+	refuse(x, ERR_NOT_FOUND, missing);
 }
 
 void sym_get_handle(struct exchange *x)
 {
 	struct module_want want;
 	struct symfile file = {.path = NULL};
-	bool own;
+	enum sym_path_file called;
 	if (x->config->downloads == DOWNLOADS_NO) {
 		refuse(x, ERR_NOT_FOUND, "no such page");
-	} else if (!sym_path_read(x, x->path, &file.name, &file.id, &own)) {
+	} else if (!sym_path_read(x, x->path, &file.name, &file.id, &called)) {
 		refuse(x, ERR_NOT_FOUND, "the path is not /NAME/ID/FILE.sym");
 	} else if (!module_want_init(&want, x->config->lookup, file.name, file.id)) {
 		refuse(x, ERR_NO_MEMORY, "out of memory");
 	} else {
 		file.hash = want.own.hash;
 		/* it is called otherwise than a symbol file of that name */
-		file.sort = own ? SYMFILE_SYM : SYMFILE_BY_CODE;
-		answer(x, &file);
+		file.sort = called == SYM_FILE_OWN ? SYMFILE_SYM : SYMFILE_BY_CODE;
+		answer(x, &file, called);
 	}
 }

@@ -44,14 +44,22 @@ enum err sym_path_decode(struct exchange *x, struct str segment, struct str *out
 	return ERR_OK;
 }
 
-bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id, bool *own)
+static struct str without_ending(struct str name)
+{
+	const char *dot = memrchr(name.data, '.', name.len);
+	return dot ? str_first(name, (size_t)(dot - name.data)) : name;
+}
+
+bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id, enum sym_path_file *called)
 {
 	struct str s[SEGMENTS], file;
 	if (!split(path, s) || sym_path_decode(x, s[0], name) || sym_path_decode(x, s[1], id) ||
 	        sym_path_decode(x, s[2], &file) || !bucket_can_hold(*name, *id) || !ends_in_sym(file))
 		return false;
 	file.len -= strlen(".sym");
-	*own = str_equal(file, bucket_stem(*name));
+	*called = str_equal(file, bucket_stem(*name))      ? SYM_FILE_OWN
+	          : str_equal(file, without_ending(*name)) ? SYM_FILE_BARE
+	                                                   : SYM_FILE_OTHER;
 	return true;
 }
 

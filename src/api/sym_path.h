@@ -8,9 +8,14 @@
 
 /* Whether a path, still percent-encoded, has three segments, of which the second is hex and the third ends in .sym. */
 bool sym_path_is(struct str path);
-/* Reads such a path into the exchange's arena. False if no bucket can hold the name and id, or if out of memory. *own:
- * whether the file is called as that of this name. */
-bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id, bool *own);
+/* What the file of a path is called. */
+enum sym_path_file {
+	SYM_FILE_OWN,  /* as that of this name: xul.sym for xul.pdb, libxul.so.sym for libxul.so */
+	SYM_FILE_BARE, /* as the name without its ending: xpcshell.sym for xpcshell.dbg */
+	SYM_FILE_OTHER,
+};
+/* Reads such a path into the exchange's arena. False if no bucket can hold the name and id, or if out of memory. */
+bool sym_path_read(struct exchange *x, struct str path, struct str *name, struct str *id, enum sym_path_file *called);
 
 /* Without Tecken's /try before such a path: tries are among what everybody asks for. */
 struct str sym_path_without_try(struct str path);

@@ -94,8 +94,8 @@ static enum err read_path(struct exchange *x, struct sym_target *t, struct error
 	            memcmp(x->path.data, try_prefix, strlen(try_prefix)) == 0;
 	if (t->to_try)
 		path = (struct str){x->path.data + strlen(try_prefix), x->path.len - strlen(try_prefix)};
-	bool own = false;
-	if (sym_path_is(path) && sym_path_read(x, path, &t->name, &t->id, &own) && own)
+	enum sym_path_file called;
+	if (sym_path_is(path) && sym_path_read(x, path, &t->name, &t->id, &called) && called == SYM_FILE_OWN)
 		return ERR_OK;
 	return error_set(e, ERR_BAD_REQUEST,
 	        "the path is not /api/sym/<debug_filename>/<debug_id>/<name>.sym, or /api/sym/try/… for a try");

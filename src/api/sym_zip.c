@@ -78,11 +78,12 @@ static void copy_name(char to[NAME_SIZE], struct str name)
 static enum err begin_part(void *arg, struct str name, struct str filename, struct error *e)
 {
 	struct zip_upload *u = arg;
-	(void)e;
-	u->in_file = filename.data && !u->has_file;
+	u->in_file = filename.len; /* a form's field for a file that was left empty has an empty one */
 	u->in_try = !filename.data && str_equal(name, str_from("try"));
 	if (!u->in_file)
 		return ERR_OK;
+	if (u->has_file)
+		return error_set(e, ERR_BAD_REQUEST, "the form has more than one file: send one ZIP in a request");
 	u->has_file = true;
 	copy_name(u->filename, filename);
 	return ERR_OK;

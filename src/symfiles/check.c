@@ -87,6 +87,7 @@ static enum err take_line(struct symfile_check *k, const uint8_t *at, const uint
 	}
 	enum line_kind kind = line_take_kind(&l);
 	k->facts.functions += kind == LINE_FUNC && line_read_symbol(l, false, &addr, &size, &name);
+	k->facts.stacks |= kind == LINE_STACK && l.at < l.end;
 	k->facts.publics += kind == LINE_PUBLIC && line_read_symbol(l, true, &addr, &size, &name);
 	if (kind == LINE_INFO && line_read_code_file(l, &id, &name) && name.len) {
 		snprintf(k->facts.code_id, CHECK_WORD, "%.*s", STR_FMT(id));
@@ -102,10 +103,20 @@ static void keep(struct symfile_check *k, const uint8_t *at, size_t len)
 	k->kept_len += n;
 }
 
+/* The scan passes over STACK records. at: the start of a line. */
+static bool has_stacks(const uint8_t *at, const uint8_t *end)
+{
+	static const char word[] = "\nSTACK ";
+	size_t len = (size_t)(end - at), n = sizeof word - 1;
+	return (len >= n && memcmp(at, word + 1, n - 1) == 0) || memmem(at, len, word, n);
+}
+
 /* Bytes that end with a line feed. */
 static enum err take_lines(struct symfile_check *k, const uint8_t *at, const uint8_t *end, struct error *e)
 {
 	enum err err = ERR_OK;
+	if (!k->facts.stacks && !k->facts.functions && !k->facts.publics && at < end)
+		k->facts.stacks = has_stacks(at, end);
 	while (!err && at < end) {
 		if (k->seen_module && !k->kept_len && (at = k->scan(at, end)) == end)
 			break;
@@ -190,7 +201,7 @@ enum err symfile_check_end(struct symfile_check *k, struct error *e)
 		        (unsigned long long)k->facts.text);
 	if (k->kept_len || !k->seen_module)
 		err = take_line(k, k->kept, k->kept + k->kept_len, e);
-	if (!err && !k->facts.functions && !k->facts.publics)
+	if (!err && !k->facts.functions && !k->facts.publics && !k->facts.stacks)
 		err = error_set(e, ERR_BAD_REQUEST, "the file has neither a readable FUNC nor a readable PUBLIC");
 	return err;
 }

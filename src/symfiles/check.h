@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether what arrives is a symbol file: plain, gzip or zstd, with the right id and at least one symbol. */
+/* Whether what arrives is a symbol file: plain, gzip or zstd, with the right id and at least one symbol; or with STACK
+ * records, which answer nothing here, but help others to walk stacks. */
 #ifndef SYMFILES_CHECK_H
 #define SYMFILES_CHECK_H
 
@@ -17,6 +18,7 @@ struct symfile_facts {
 	uint64_t text;                                   /* bytes, unpacked */
 	uint64_t hash;                                   /* of the text; known at the end */
 	uint64_t functions, publics;                     /* of readable lines */
+	bool stacks;                                     /* it has STACK records; looked for up to the first symbol */
 	char code_id[CHECK_WORD], code_file[CHECK_WORD]; /* of INFO CODE_ID, cut to fit; empty: none */
 };
 

@@ -127,10 +127,9 @@ static enum member_kind kind_of(const struct member *m)
 	if (m->count != SEGMENTS || !bucket_can_hold(m->segments[0], m->segments[1]) || !last.len)
 		return MEMBER_BAD;
 	bool packed;
-	if (!ends_in(last, ".sym"))
-		return is_file(m, &packed) ? MEMBER_FILE : MEMBER_IGNORED;
-	last.len -= strlen(".sym");
-	return str_equal(last, bucket_stem(m->segments[0])) ? MEMBER_SYM : MEMBER_BAD;
+	if (ends_in(last, ".sym"))
+		return MEMBER_SYM;
+	return is_file(m, &packed) ? MEMBER_FILE : MEMBER_IGNORED;
 }
 
 static int by_text(const void *a, const void *b)
@@ -138,17 +137,18 @@ static int by_text(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* Refuses a twin. */
-static enum err remember(struct reading *r, const struct member *m)
+/* Refuses a twin. Whatever symbol files are called, their folders tell them apart. */
+static enum err remember(struct reading *r, const struct member *m, enum member_kind kind)
 {
-	char *copy = str_dup(m->path);
+	struct str path = m->path;
+	if (kind == MEMBER_SYM)
+		path.len = (size_t)(m->segments[2].data - path.data);
+	char *copy = str_dup(path);
 	if (copy && m->count == SEGMENTS)
-		str_upper(copy + (m->segments[1].data - m->path.data), m->segments[1]);
+		str_upper(copy + (m->segments[1].data - path.data), m->segments[1]);
 	char **kept = copy ? tsearch(copy, &r->names, by_text) : NULL;
 	if (kept && *kept == copy)
 		return ERR_OK;
-	if (kept)
-		show_path(r, copy);
 	free(copy);
 	return kept ? refuse(r, "the ZIP has it twice") : no_memory(r->e);
 }
@@ -216,7 +216,7 @@ static enum err read_member(struct reading *r, struct archive_entry *entry)
 	enum member_kind kind = kind_of(&m);
 	if (kind == MEMBER_BAD)
 		return refuse(r, "not of the form <debug_filename>/<debug_id>/<name>.sym");
-	enum err err = remember(r, &m);
+	enum err err = remember(r, &m, kind);
 	if (err)
 		return err;
 	if (kind == MEMBER_SYM || (kind == MEMBER_FILE && r->visitor->begin_file))

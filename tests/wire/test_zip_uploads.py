@@ -83,6 +83,43 @@ def test_what_is_uploaded_is_named_on_all_hosts(store):
             wait_for(lambda: store.frame(name, node).get("function") == SAMPLE_FRAMES[0x1014]["function"], "both hosts to name it")
 
 
+def test_a_member_whose_file_is_called_otherwise_is_its_folders(store):
+    """As in Tecken's own tests."""
+    name, ident = "xpcshell.dbg", debug_id("xpcshell.dbg")
+    reply = post(store, zip_of({f"{name}/{ident}/xpcshell.sym": text_of(name)}))
+    assert reply.status == 201 and reply.json()["upload"]["files"] == 1, reply
+    assert store.frame(name)["function"] == SAMPLE_FRAMES[0x1014]["function"]
+    for file in ("xpcshell.sym", "xpcshell.dbg.sym"):
+        got = store.stack.client.get(f"/{name}/{ident}/{file}")
+        assert got.status == 200 and got.body == text_of(name), (file, got)
+    assert store.stack.client.get(f"/{name}/{'A' * 33}/xpcshell.sym").status == 404
+
+
+def test_stack_records_alone_are_stored_and_name_nothing(store):
+    """Of a DLL without PDB: minidump-stackwalk needs them. The other files of the ZIP are stored, too."""
+    bare, other = "bare.dll", "beside.so"
+    stacks = text_of(bare, "STACK CFI INIT 1000 20 .cfa: $rsp 8 + .ra: .cfa -8 + ^\n")
+    reply = post(store, zip_of({path_of(bare)[1:]: stacks, path_of(other)[1:]: text_of(other)}))
+    assert reply.status == 201 and reply.json()["upload"]["files"] == 2, reply
+    got = store.stack.client.get(path_of(bare))
+    assert got.status == 200 and got.body == stacks
+    assert "function" not in store.frame(bare)
+    assert store.frame(other)["function"] == SAMPLE_FRAMES[0x1014]["function"]
+    assert store.put(bare, stacks).status == 200
+
+
+def test_a_second_file_in_the_form_is_refused(store):
+    before = store.objects()
+    files = [(f'name="{n}"; filename="{n}"', zip_of({path_of(n)[1:]: text_of(n)})) for n in ("first.so", "second.so")]
+    body, content_type = form(files)
+    reply = store.stack.client.request("POST", "/upload/", body, {"Auth-Token": token(store), "Content-Type": content_type})
+    assert "more than one file" in reply.error(400)["error"] and store.objects() == before
+    # a field for a file that was left empty is none
+    body, content_type = form([('name="none"; filename=""', b""), files[0]])
+    reply = store.stack.client.request("POST", "/upload/", body, {"Auth-Token": token(store), "Content-Type": content_type})
+    assert reply.status == 201 and reply.json()["upload"]["files"] == 1, reply
+
+
 def test_files_that_are_there_already_are_skipped(store):
     """As Tecken does: skipped_keys lists them."""
     one, two = (f"skipped{i}.pdb" for i in range(2))
@@ -282,7 +319,7 @@ HOSTILE = {
     "too deep": (lambda: zip_of({"a/" + MEMBER: GOOD}), "not of the form"),
     "too flat": (lambda: zip_of({"xul.sym": GOOD}), "xul.sym: not of the form"),
     "no id": (lambda: zip_of({"xul.pdb/XYZ/xul.sym": GOOD}), "not of the form"),
-    "another file's name": (lambda: zip_of({f"{NAME}/{debug_id(NAME)}/other.sym": GOOD}), "not of the form"),
+    "twice by the file's name": (lambda: zip_of({MEMBER: GOOD, f"{NAME}/{debug_id(NAME)}/other.sym": GOOD}), "the ZIP has it twice"),
     "a long name": (lambda: zip_of({f"{'x' * 700}/AB1/{'x' * 700}.sym": GOOD}), "a ZIP may not have a member of this name"),
     "a name longer than a file's": (lambda: zip_of({**AFTER, f"{'x' * 250}/{debug_id('x')}/{'x' * 250}.sym": text_of("x")}), "longer than 246 bytes"),
     "a link": (link, f"{MEMBER}: it is not a regular file"),
