@@ -172,7 +172,9 @@ static void settle_markers(struct mc_client *c, struct roots *r, const struct mc
 	for (size_t i = 0; i < n; i++)
 		if (r->index[i] < ASK_KINDS * r->count && r->index[i] % ASK_KINDS == ASK_MARKER) {
 			struct root_get *g = &r->roots[r->index[i] / ASK_KINDS];
-			g->marker = g->marker ? g->marker : r->epochs[mc_server(c, gets[i].key.route)];
+			g->is_epoch = !g->marker;
+			if (g->is_epoch)
+				g->marker = r->epochs[mc_server(c, gets[i].key.route)];
 			g->reached = gets[i].status != MC_DOWN && g->marker;
 		}
 }
@@ -183,7 +185,7 @@ void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t co
 	struct mc_get *gets = calloc(most, sizeof *gets);
 	struct roots r = {.mac = mc_mac(c), .roots = roots, .count = count, .index = index};
 	for (size_t i = 0; i < count; i++) {
-		roots[i].reached = roots[i].leased = false;
+		roots[i].reached = roots[i].leased = roots[i].is_epoch = false;
 		roots[i].marker = 0;
 		roots[i].map = NULL;
 	}

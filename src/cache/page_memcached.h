@@ -14,6 +14,7 @@ struct root_get {
 	/* out */
 	bool reached;    /* its server did not fail; otherwise marker means nothing */
 	uint64_t marker; /* if the module has none, its server's epoch */
+	bool is_epoch;   /* it has none */
 	bool leased;
 	struct offmap *map; /* the root if it is there, complete, and has this marker; owned by the caller */
 };

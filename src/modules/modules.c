@@ -15,6 +15,7 @@
 #include "base/metrics.h"
 #include "base/process.h"
 #include "modules/periodic.h"
+#include "modules/refresh.h"
 #include "objects/bucket.h"
 
 #define LOST_PAUSE (60 * SECOND)
@@ -25,6 +26,7 @@ struct modules {
 	struct loads loads;
 	struct finishers finishers;
 	struct periodic periodic;
+	struct refresher refresher;
 	struct hot_frames *hot_frames;
 	pthread_key_t client_key;
 	_Atomic uint64_t invalidations; /* counted in this process; written under the lock of loads */
@@ -251,8 +253,10 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 		w->own.marker = g->marker;
 		w->own.marker_seen = now;
 	}
-	/* a server that does not answer has invalidated nothing */
-	if (w->state != WANT_LOAD && g->reached && !still_holds(m, w, g->marker, now))
+	/* A server that does not answer has invalidated nothing. If it has lost its memory, what is in use may still be
+	 * right, and answers until it is known. */
+	if (w->state != WANT_LOAD && g->reached && !still_holds(m, w, g->marker, now) &&
+	        !(g->is_epoch && w->state == WANT_FOUND && refresh_later(&m->refresher, w)))
 		forget(m, w);
 	struct module *module = g->map ? module_new(&w->own.hash, g->map) : NULL;
 	if (!module)
@@ -323,7 +327,8 @@ static uint64_t hot_frames_budget(const struct config *c)
 static bool start_threads(struct modules *m, struct error *e)
 {
 	background_begin((unsigned)m->context.config->background_share);
-	if (periodic_start(&m->periodic) && finishers_start(&m->finishers) && loaders_start(&m->finishers))
+	if (periodic_start(&m->periodic) && finishers_start(&m->finishers) && loaders_start(&m->finishers) &&
+	        refresher_start(&m->refresher))
 		return true;
 	error_set(e, ERR_NO_MEMORY, "cannot start threads");
 	return false;
@@ -341,6 +346,7 @@ struct modules *modules_start(const struct config *c, struct extractors *extract
 	loads_init(&m->loads, &m->context, random_u64());
 	finishers_init(&m->finishers, &m->loads);
 	periodic_init(&m->periodic, &m->loads, &m->finishers);
+	refresher_init(&m->refresher, &m->loads);
 	bool ok = open_context(&m->context, c, e);
 	m->hot_frames = hot_frames_new(hot_frames_budget(c), m->loads.seed);
 	m->context.elf = (struct elf_sources){c, extractors, m->context.sources};
@@ -355,6 +361,7 @@ void modules_stop(struct modules *m)
 	if (!m)
 		return;
 	atomic_store(&m->context.stopping, true);
+	refresher_stop(&m->refresher);
 	loaders_stop(&m->loads);
 	finishers_stop(&m->finishers);
 	periodic_stop(&m->periodic);

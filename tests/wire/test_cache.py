@@ -1013,6 +1013,28 @@ def asked_again(stack, module, node):
 
 
 @pytest.mark.slow
+def test_warm_requests_go_on_while_memcached_begins_empty():
+    """A module that takes its source seconds is loaded again in the background; one that has gone is missing then."""
+    with Stack(config={"revalidate_after": f"{int(REVALIDATE)}s"}) as s:
+        slow, gone = s.symbols.add("slow.so", tiny("slow")), s.symbols.add("gone.so", tiny("gone"))
+        assert [function(s, m) for m in (slow, gone)] == ["slow", "gone"]
+        stored(s)
+        s.symbols.remove("gone.so", gone[1])
+        s.bucket.misbehave(slow, "slow:3")
+        s.memcached[0].kill()
+        s.memcached[0].start()
+        time.sleep(REVALIDATE)
+        begin, asked = time.monotonic(), []
+        while not any(re.match(r"s\d+r:", key) for _, key in s.stored_keys()):
+            start = time.monotonic()
+            assert function(s, slow) == "slow"
+            asked.append(time.monotonic() - start)
+            assert time.monotonic() - begin < 60
+        assert s.bucket.hits(slow) == 2 and len(asked) > 3 and sorted(asked)[len(asked) // 2] < 1, asked
+        wait_for(lambda: function(s, gone) is None, "what has gone to be missing", 20)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("loses", ["restart", "flush"])
 def test_a_deletion_that_memcached_loses_is_heard_all_the_same(loses):
     """The other host asks for the first time when the marker is gone with all that memcached held."""
@@ -1031,11 +1053,15 @@ def test_a_deletion_that_memcached_loses_is_heard_all_the_same(loses):
         else:
             with s.memcached[0].raw() as raw:
                 raw.flush()
-        assert asked_again(s, module, 1) == "new"
+        # what it has answers until the file is loaded once more
+        assert asked_again(s, module, 1) in ("old", "new")
+        wait_for(lambda: function(s, module, 1) == "new", "the other host to have the new file", 20)
         assert asked_again(s, module, 0) == "new"
         # what both know again is not asked for again
         assert [asked_again(s, kept, node) for node in (0, 1)] == ["same", "same"]
+        wait_for(lambda: s.bucket.hits(kept) == 2, "it to be loaded once more, by one of them", 20)
         stored(s)
+        assert [asked_again(s, kept, node) for node in (0, 1)] == ["same", "same"]
         hits = s.bucket.hits(kept)
         assert [asked_again(s, kept, node) for node in (0, 1)] == ["same", "same"] and s.bucket.hits(kept) == hits
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "modules/refresh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct refresh {
+	struct module_want want; /* with own copies of its strings, which follow this struct */
+	struct module *old;      /* a reference */
+	TAILQ_ENTRY(refresh) next;
+};
+
+static void refresh_free(struct refresh *f)
+{
+	module_unref(f->old);
+	free(f);
+}
+
+static struct str copy_text(char *to, struct str s)
+{
+	if (s.len)
+		memcpy(to, s.data, s.len);
+	return (struct str){to, s.len};
+}
+
+static struct refresh *refresh_new(const struct module_want *w)
+{
+	struct refresh *f = malloc(sizeof *f + w->name.len + w->id.len);
+	if (!f)
+		return NULL;
+	char *text = (char *)(f + 1);
+	*f = (struct refresh){.old = w->module,
+	        .want = {.name = copy_text(text, w->name),
+	                .id = copy_text(text + w->name.len, w->id),
+	                .kind = w->kind,
+	                .file_id = w->file_id,
+	                .question = w->question,
+	                .state = WANT_LOAD}};
+	f->want.own.hash = w->own.hash;
+	f->want.own.spelling = w->own.spelling;
+	f->want.own.marker = w->own.marker;
+	f->want.own.marker_seen = w->own.marker_seen;
+	module_ref(f->old);
+	return f;
+}
+
+static bool is_among(const struct refresher *r, const struct module_hash *hash)
+{
+	const struct refresh *f;
+	TAILQ_FOREACH(f, &r->running, next)
+		if (module_hash_equal(&f->want.own.hash, hash))
+			return true;
+	TAILQ_FOREACH(f, &r->waiting, next)
+		if (module_hash_equal(&f->want.own.hash, hash))
+			return true;
+	return false;
+}
+
+bool refresh_later(struct refresher *r, const struct module_want *w)
+{
+	pthread_mutex_lock(&r->lock);
+	bool good = is_among(r, &w->own.hash);
+	struct refresh *f = good || r->ended || r->count == REFRESH_WAITING_MAX ? NULL : refresh_new(w);
+	if (f) {
+		TAILQ_INSERT_TAIL(&r->waiting, f, next);
+		r->count++;
+		pthread_cond_broadcast(&r->change);
+		good = true;
+	}
+	pthread_mutex_unlock(&r->lock);
+	return good;
+}
+
+/* ---- the thread ---- */
+
+/* The wait for the loads of some of them. */
+struct batch {
+	struct load_wait wait;
+	struct refresher *refresher;
+	struct module_want wants[REFRESH_AT_ONCE];
+	struct refresh *items[REFRESH_AT_ONCE];
+	size_t count;
+	bool told;
+};
+
+static void on_done(struct load_wait *wait)
+{
+	struct batch *b = (struct batch *)wait; /* its first member */
+	struct refresher *r = b->refresher;
+	pthread_mutex_lock(&r->lock);
+	b->told = true;
+	pthread_cond_broadcast(&r->change);
+	pthread_mutex_unlock(&r->lock);
+}
+
+static bool is_gone(const struct load_wait *wait)
+{
+	const struct batch *b = (const struct batch *)wait;
+	return atomic_load(&b->refresher->loads->context->stopping);
+}
+
+/* The next ones, of which there is at least one. False: the end. */
+static bool take_batch(struct refresher *r, struct batch *b)
+{
+	pthread_mutex_lock(&r->lock);
+	while (!r->ended && TAILQ_EMPTY(&r->waiting))
+		pthread_cond_wait(&r->change, &r->lock);
+	*b = (struct batch){.refresher = r, .wait = {.done = on_done, .gone = is_gone}};
+	for (struct refresh *f; !r->ended && b->count < REFRESH_AT_ONCE && (f = TAILQ_FIRST(&r->waiting));) {
+		TAILQ_REMOVE(&r->waiting, f, next);
+		TAILQ_INSERT_TAIL(&r->running, f, next);
+		b->wants[b->count] = f->want;
+		b->items[b->count++] = f;
+	}
+	pthread_mutex_unlock(&r->lock);
+	return b->count > 0;
+}
+
+static void load_batch(struct refresher *r, struct batch *b)
+{
+	b->wait.deadline = clock_now() + r->loads->context->config->bucket_total_timeout;
+	while (loads_get(r->loads, &b->wait, b->wants, b->count) == LOAD_WAIT) {
+		pthread_mutex_lock(&r->lock);
+		while (!b->told)
+			pthread_cond_wait(&r->change, &r->lock);
+		b->told = false;
+		pthread_mutex_unlock(&r->lock);
+		if (b->wait.refused || b->wait.timed_out)
+			break;
+	}
+}
+
+/* What has gone meanwhile does not answer any more. */
+static void end_batch(struct refresher *r, struct batch *b)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		struct module_want *w = &b->wants[i];
+		if (w->state == WANT_FAILED && w->failure != FAILURE_TEMPORARY)
+			page_cache_remove(r->loads->context->cache, &w->own.hash, b->items[i]->old);
+		module_want_release(w);
+	}
+	loads_leave(r->loads, &b->wait);
+	pthread_mutex_lock(&r->lock);
+	for (size_t i = 0; i < b->count; i++) {
+		TAILQ_REMOVE(&r->running, b->items[i], next);
+		refresh_free(b->items[i]);
+		r->count--;
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void *refresh_main(void *arg)
+{
+	struct refresher *r = arg;
+	struct batch *b = malloc(sizeof *b);
+	while (b && take_batch(r, b)) {
+		load_batch(r, b);
+		end_batch(r, b);
+	}
+	free(b);
+	return NULL;
+}
+
+/* ---- start and stop ---- */
+
+void refresher_init(struct refresher *r, struct loads *loads)
+{
+	*r = (struct refresher){.loads = loads};
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->change, NULL);
+	TAILQ_INIT(&r->waiting);
+	TAILQ_INIT(&r->running);
+}
+
+bool refresher_start(struct refresher *r)
+{
+	return r->started = pthread_create(&r->thread, NULL, refresh_main, r) == 0;
+}
+
+void refresher_stop(struct refresher *r)
+{
+	struct refresh *f;
+	pthread_mutex_lock(&r->lock);
+	r->ended = true;
+	pthread_cond_broadcast(&r->change);
+	pthread_mutex_unlock(&r->lock);
+	if (r->started)
+		pthread_join(r->thread, NULL);
+	while ((f = TAILQ_FIRST(&r->waiting))) {
+		TAILQ_REMOVE(&r->waiting, f, next);
+		refresh_free(f);
+	}
+	pthread_cond_destroy(&r->change);
+	pthread_mutex_destroy(&r->lock);
+}
