@@ -15,8 +15,9 @@ units run, and python3 is there. --keep leaves the root where it is, and says wh
 
 It needs root and debootstrap. Mirrors, proxies and certificates are those that apt of this machine is set up with. The bare root is
 made once, into $XDG_CACHE_HOME/symbolicated/roots or else build/cache/roots, as is one with systemd and python3, and copied for each
-run; packages that were fetched are kept beside it. What runs is in namespaces of its own: when the command ends, or this program, its processes and mounts are gone, and
-so is the copy. Large symbol files, in SHARED_DATA or ../shared/data, are there too, to be read."""
+run; packages that were fetched, and what ccache keeps, stay beside it. What runs is in namespaces of its own: when the command ends,
+or this program, its processes and mounts are gone, and so is the copy. Large symbol files, in SHARED_DATA or ../shared/data, are there
+too, to be read."""
 
 import argparse
 import ctypes
@@ -34,7 +35,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 RELEASES = {"12": "bookworm", "13": "trixie"}
 PLACE = "/src/symbolicated"  # of the clone, in the root
 SHARED = "/src/shared/data"
-ARCHIVES = "/var/cache/apt/archives"
+KEPT = {"archives": "/var/cache/apt/archives", "ccache": "/var/cache/ccache"}  # folders that later runs have, too
 USER = "builder"
 PASSED_ON = ("http_proxy", "https_proxy", "no_proxy", "GOPROXY", "GOSUMDB", "SEED")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -75,7 +76,7 @@ def mirrors():
     return sorted(set(found), key=lambda source: ("-" in source[1], source))
 
 
-def make_base(name, sources, boot):
+def make_base(name, sources, boot=False):
     """The root right after debootstrap, or one that boots; returns its path."""
     folder = os.path.join(cache_directory(), "roots")
     base = os.path.join(folder, name + ("-boot" if boot else ""))
@@ -101,7 +102,7 @@ def bootstrap(name, sources, place):
 
 
 def make_bootable(name, sources, place):
-    subprocess.run(["cp", "-a", "--reflink=auto", make_base(name, sources, False), place], check=True)
+    subprocess.run(["cp", "-a", "--reflink=auto", make_base(name, sources), place], check=True)
     set_up_apt(place, name, sources)
     write(f"{place}/command", "export DEBIAN_FRONTEND=noninteractive\napt-get update -q && apt-get install -q -y --no-install-recommends systemd systemd-sysv python3\n")
     write(f"{place}/output", "")
@@ -193,11 +194,13 @@ def mount(source, target, *options):
     subprocess.run(["mount", *options, source, target], check=True)
 
 
-def mount_all(root, archives, shared, boot):
+def mount_all(root, kept, shared, boot):
     mount(root, root, "--bind")
     mount("proc", root + "/proc", "-t", "proc")
     mount("/dev", root + "/dev", "--rbind")
-    mount(archives, root + ARCHIVES, "--bind")
+    for name, place in KEPT.items():
+        os.makedirs(root + place, exist_ok=True)
+        mount(f"{kept}-{name}", root + place, "--bind")
     mount("sysfs", root + "/sys", "-t", "sysfs", "-o", "ro")
     mount("cgroup2", root + "/sys/fs/cgroup", "-t", "cgroup2")
     if boot:
@@ -228,8 +231,8 @@ def run(command):
             return os.waitstatus_to_exitcode(status) & 0xFF
 
 
-def first_process(root, archives, shared, boot):
-    mount_all(root, archives, shared, boot)
+def first_process(root, kept, shared, boot):
+    mount_all(root, kept, shared, boot)
     enter(root)
     if not boot:
         return run(["/bin/sh", "/command"])
@@ -255,11 +258,12 @@ def follow(path, ended):
 
 def enter_and_run(root, name, boot, out=None):
     """Runs /command in a root."""
-    archives = os.path.join(cache_directory(), "roots", name + "-archives")
-    os.makedirs(archives, exist_ok=True)
+    kept = os.path.join(cache_directory(), "roots", name)
+    for folder in KEPT:
+        os.makedirs(f"{kept}-{folder}", exist_ok=True)
     command = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--ipc", "--uts"]
     command += ["--cgroup"] if boot else []
-    command += [sys.executable, os.path.abspath(__file__), "--first-process", root, archives, shared_data() or "", str(int(boot))]
+    command += [sys.executable, os.path.abspath(__file__), "--first-process", root, kept, shared_data() or "", str(int(boot))]
     ended = threading.Event()
     shower = threading.Thread(target=follow, args=(root + "/output", ended), daemon=True)
     shower.start()
@@ -286,8 +290,8 @@ def arguments():
 
 def main():
     if sys.argv[1:2] == ["--first-process"]:
-        root, archives, shared, boot = sys.argv[2:]
-        return first_process(root, archives, shared, boot == "1")
+        root, kept, shared, boot = sys.argv[2:]
+        return first_process(root, kept, shared, boot == "1")
     given = arguments()
     if os.getuid() != 0 or not shutil.which("debootstrap"):
         sys.exit("bare_root.py: it needs root, and the package debootstrap")
