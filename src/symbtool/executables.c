@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fts.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,6 +54,87 @@ static bool has_code(const struct elf_file *f)
 	return !text || !gelf_getshdr(text, &header) || header.sh_type != SHT_NOBITS;
 }
 
+/* ---- what is left out ---- */
+
+static void note_other(struct executables *x, enum other_kind kind)
+{
+	x->others++;
+	x->other_kinds[kind]++;
+}
+
+static bool begins(const uint8_t *head, size_t len, const char *magic, size_t magic_len)
+{
+	return len >= magic_len && memcmp(head, magic, magic_len) == 0;
+}
+
+static bool is_text(const uint8_t *head, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((head[i] < ' ' && !strchr("\t\n\r\f", head[i])) || head[i] == 0 || head[i] == 0x7f)
+			return false;
+	return len > 0;
+}
+
+/* Object files of COFF begin with their machine. */
+static bool is_object(const uint8_t *head, size_t len)
+{
+	return begins(head, len, "!<arch>\n", 8) || begins(head, len, "!<thin>\n", 8) ||
+	       begins(head, len, "\x64\x86", 2) || begins(head, len, "\x4c\x01", 2) ||
+	       begins(head, len, "\x64\xaa", 2) ||
+	       (file_format_of(head, len) == FORMAT_ELF && len > 17 && head[16] + head[17] == ET_REL) ||
+	       (file_format_of(head, len) == FORMAT_MACHO && len > 12 && head[12] == 1);
+}
+
+static enum other_kind kind_of_head(const uint8_t *head, size_t len)
+{
+	static const char *const packed[] = {"MSCF", "PK\3\4", "\x1f\x8b\x08", "\x28\xb5\x2f\xfd",
+	        "\xfd"
+	        "7zXZ"};
+	if (len == 0)
+		return OTHER_EMPTY;
+	if (is_object(head, len))
+		return OTHER_OBJECT;
+	if (file_format_refused(head, len) || file_format_of(head, len) != FORMAT_OTHER)
+		return OTHER_REFUSED;
+	for (unsigned i = 0; i < sizeof packed / sizeof *packed; i++)
+		if (begins(head, len, packed[i], strlen(packed[i])))
+			return OTHER_PACKED;
+	return is_text(head, len) ? OTHER_TEXT : OTHER_UNKNOWN;
+}
+
+static enum other_kind other_kind_of(const char *path)
+{
+	uint8_t head[FORMAT_HEAD];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
+	if (fd >= 0)
+		close(fd);
+	return n < 0 ? OTHER_LINK : kind_of_head(head, (size_t)n);
+}
+
+void executables_others(char out[OTHERS_TEXT], const struct executables *x)
+{
+	static const char *const names[OTHER_KINDS][2] = {
+	        [OTHER_DEBUG] = {"ELF debug file without its program", "ELF debug files without their programs"},
+	        [OTHER_OBJECT] = {"object file or archive", "object files or archives"},
+	        [OTHER_REFUSED] = {"program or debug file that cannot be read",
+	                "programs or debug files that cannot be read"},
+	        [OTHER_PACKED] = {"packed file", "packed files"},
+	        [OTHER_TEXT] = {"text", "texts"},
+	        [OTHER_EMPTY] = {"empty file", "empty files"},
+	        [OTHER_LINK] = {"link or unreadable file", "links or unreadable files"},
+	        [OTHER_UNKNOWN] = {"file of another kind", "files of other kinds"},
+	};
+	size_t len = 0;
+	out[0] = 0;
+	for (unsigned i = 0; i < OTHER_KINDS && len < OTHERS_TEXT; i++)
+		if (x->other_kinds[i])
+			len += (size_t)snprintf(out + len, OTHERS_TEXT - len, "%s%zu %s", len ? ", " : "",
+			        x->other_kinds[i], names[i][x->other_kinds[i] > 1]);
+}
+
+/* ---- what is taken ---- */
+
 /* Adds the file, or a slice of it. One that was found must be readable, and an ELF file must have code. */
 static enum err add_slice(struct executables *x, const char *path, struct executable file, struct error *e)
 {
@@ -69,7 +151,7 @@ static enum err add_slice(struct executables *x, const char *path, struct execut
 		elf_file_close(&f);
 	}
 	if (file.found && !code && !file.debug) {
-		x->others++;
+		note_other(x, readable ? OTHER_DEBUG : other_kind_of(path));
 		return ERR_OK;
 	}
 	return add_executable(x, path, file, e);
@@ -114,7 +196,7 @@ static enum err take_entry(struct executables *x, const FTSENT *entry, struct er
 	if (entry->fts_info == FTS_D || entry->fts_info == FTS_DP)
 		return ERR_OK;
 	if (entry->fts_info != FTS_F || is_known(x, entry->fts_statp)) {
-		x->others++;
+		note_other(x, OTHER_LINK);
 		return ERR_OK;
 	}
 	return add_file(x, entry->fts_path, entry->fts_statp, true, e);

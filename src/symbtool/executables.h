@@ -21,18 +21,36 @@ struct executable {
 	uint64_t device, node; /* so that a file with several names is listed once */
 };
 
+/* Kinds of those files below directories that are left out. */
+enum other_kind {
+	OTHER_DEBUG,   /* ELF debug data without their program */
+	OTHER_OBJECT,  /* of ELF, Mach-O or COFF, or an archive of such */
+	OTHER_REFUSED, /* as file_format_refused says, or of a format that is damaged */
+	OTHER_PACKED,  /* cabinets, ZIPs and tar files, or what is packed as gzip, xz or zstd */
+	OTHER_TEXT,
+	OTHER_EMPTY,
+	OTHER_LINK, /* and whatever is no regular file, or cannot be read */
+	OTHER_UNKNOWN,
+	OTHER_KINDS,
+};
+
 /* Zeroed at first. */
 struct executables {
 	struct executable *items;
 	size_t count;
 	uint32_t cap;
 	size_t others; /* files below directories that are not executables, or are debug files */
+	size_t other_kinds[OTHER_KINDS];
 };
 
 void executables_release(struct executables *x);
 /* Adds a file, or everything below a directory, ordered by name. Symbolic links are not followed there, and unreadable
  * files count as others. ERR_IO, ERR_NO_MEMORY; ERR_BAD_REQUEST: a directory without recursive. */
 enum err executables_add(struct executables *x, const char *path, bool recursive, struct error *e);
+
+/* "3 texts, 1 empty file": the kinds of the others, for people; empty if there are none. */
+enum { OTHERS_TEXT = 256 };
+void executables_others(char out[OTHERS_TEXT], const struct executables *x);
 
 /* Once all are there: a PDB or dSYM file whose program is there, too, becomes the program's. */
 void executables_pair(struct executables *x);

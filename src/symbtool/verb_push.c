@@ -32,6 +32,7 @@ struct push {
 	uint64_t parallel, threads, retry_time;
 	bool recursive, force, json, to_try;
 	struct executables files;
+	unsigned pushed;
 	unsigned failed, without; /* found below a directory, without any information about their code */
 	bool hopeless;            /* the server refuses, or is unreachable */
 	const char *debuginfod;   /* URLs */
@@ -74,6 +75,16 @@ static bool is_hopeless(enum err err)
 	return err == ERR_FORBIDDEN || err == ERR_UNAVAILABLE || err == ERR_MISSING || err == ERR_IO;
 }
 
+/* Nothing was there to be pushed: in a build that is hardly meant. */
+static void tell_nothing(struct push *p)
+{
+	char others[OTHERS_TEXT];
+	executables_others(others, &p->files);
+	complain("push-symbols", "nothing to push: %u file%s without symbols%s%s", p->without,
+	        p->without == 1 ? "" : "s", *others ? ", " : "", others);
+	p->failed++;
+}
+
 static void fail(struct push *p, const char *path, const struct error *e)
 {
 	complain(path, "%s", e->text);
@@ -98,6 +109,7 @@ static void note_sym(
         struct push *p, const char *path, const struct push_sym_counts *n, enum err err, const struct error *e)
 {
 	pthread_mutex_lock(&p->lock);
+	p->pushed += !err;
 	if (!err)
 		print_sym(p, path, n);
 	else if (!p->hopeless)
@@ -159,6 +171,7 @@ static void push_one(struct push *p, const struct executable *file)
 	err = upload_cut(
 	        &p->server, &cut, &(struct upload_options){file->path, (unsigned)p->parallel, p->force}, &counts, &e);
 	p->hopeless = is_hopeless(err);
+	p->pushed += !err;
 	if (err)
 		fail(p, file->path, &e);
 	else if (p->json)
@@ -198,6 +211,8 @@ static int push_all(struct push *p, const struct operands *operands)
 	if (p->recursive && !p->json)
 		printf("%zu files, %u without symbols, %u failed; %zu other files\n", p->files.count, p->without,
 		        p->failed, p->files.others);
+	if (!p->pushed && !p->failed && !p->hopeless)
+		tell_nothing(p);
 	return p->failed ? EXIT_FAILED : EXIT_DONE;
 }
 

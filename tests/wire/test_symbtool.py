@@ -349,6 +349,21 @@ def test_directories(one, tmp_path):
     last = done.stdout.splitlines()[-1]
     assert last == "2 files, 1 without symbols, 0 failed; 6 other files", done.stdout
     assert "tree: it is a directory: give --recursive" in push(one, tree, code=1).stderr
+    for name in ("below/program", "same file"):
+        os.remove(tree / name)
+    subprocess.run(["cc", "-c", "-o", tree / "object.o", "-x", "c", "-"], input=b"int a;", check=True)
+    (tree / "net.pdb").write_bytes(b"BSJB" + bytes(60))
+    (tree / "packed.gz").write_bytes(b"\x1f\x8b\x08" + bytes(60))
+    nothing = push(one, "--recursive", tree, code=1).stderr
+    assert nothing == (
+        "symbtool: push-symbols: nothing to push: 1 file without symbols, 1 ELF debug file without its program, 1 object file or archive, "
+        "2 programs or debug files that cannot be read, 1 packed file, 1 text, 1 empty file, 1 link or unreadable file\n"
+    )
+    shutil.copy(program, tree / "below" / "program")
+    for name in ("object.o", "net.pdb", "packed.gz", "link"):
+        os.remove(tree / name)
+    os.link(tree / "below" / "program", tree / "same file")
+    os.symlink(program, tree / "link")
     os.symlink(tree, tmp_path / "link to it")
     assert push(one, "--recursive", tmp_path / "link to it").stdout.splitlines()[-1] == last
 
