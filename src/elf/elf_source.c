@@ -332,6 +332,16 @@ static bool uuid_of(const struct build_id_question *q, struct build_id *uuid)
 	return uuid->len == GUID_BYTES;
 }
 
+/* libc.so.6, drm.ko, [vdso]: no Mach-O file is called so, and asking for one takes several requests. */
+static bool is_elf_name(struct str name)
+{
+	const char *so = name.len > 0 ? memmem(name.data, name.len, ".so", 3) : NULL;
+	const char *behind = so ? so + 3 : NULL;
+	bool library = so && (behind == name.data + name.len || *behind == '.');
+	return library || (name.len > 3 && memcmp(name.data + name.len - 3, ".ko", 3) == 0) ||
+	       (name.len > 0 && name.data[0] == '[');
+}
+
 static void load(struct elf_load *l)
 {
 	char name[LAYOUT_NAME_MAX];
@@ -347,7 +357,7 @@ static void load(struct elf_load *l)
 	}
 	if (question->whole.len > 0)
 		load_whole(l, &question->whole);
-	if (is_missing(l) && l->kind == BUCKET_ELF && uuid_of(question, &uuid))
+	if (is_missing(l) && l->kind == BUCKET_ELF && !is_elf_name(l->taker->name) && uuid_of(question, &uuid))
 		load_named(l, layout_mac_path, name, &uuid);
 	if (is_missing(l) && question->has_first)
 		load_debug_id(l);

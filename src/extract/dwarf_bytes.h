@@ -48,7 +48,8 @@ static inline void read_skip(struct reader *r, uint64_t n)
 /* From an offset on; it is bad if that is behind the end. */
 static inline struct reader reader_at(struct str s, uint64_t offset)
 {
-	struct reader r = {.at = (const uint8_t *)s.data, .end = (const uint8_t *)s.data + s.len};
+	const uint8_t *start = (const uint8_t *)(s.data ? s.data : "");
+	struct reader r = {.at = start, .end = start + s.len};
 	read_skip(&r, offset);
 	return r;
 }

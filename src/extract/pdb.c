@@ -315,7 +315,13 @@ static size_t move_behind(const struct pdb *p, uint64_t address)
 	return low;
 }
 
-bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t len,
+uint64_t pdb_steps(const struct pdb *p)
+{
+	enum { TIMES_SAID = 64 };
+	return TIMES_SAID * (uint64_t)p->move_count;
+}
+
+bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t len, uint64_t *steps,
         bool (*take)(void *arg, uint64_t start, uint64_t end, uint32_t skip), void *arg)
 {
 	const struct pdb_section *sections = p->moves ? p->own_sections : p->sections;
@@ -327,8 +333,14 @@ bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t 
 	uint64_t start = (uint64_t)sections[section - 1].start + offset, end = start + len;
 	if (!p->moves)
 		return take(arg, p->base + start, p->base + end, 0);
+	size_t behind = move_behind(p, start);
 	for (uint64_t at = start, next; at < end; at = next) {
-		size_t behind = move_behind(p, at);
+		if (at > start && (*steps)-- == 0) {
+			*steps = 0;
+			return true;
+		}
+		while (at > start && behind < p->move_count && p->moves[behind].from <= at)
+			behind++;
 		next = behind < p->move_count && p->moves[behind].from < end ? p->moves[behind].from : end;
 		const struct pdb_move *m = behind > 0 ? &p->moves[behind - 1] : NULL;
 		if (!m || m->to == 0)
@@ -396,7 +408,8 @@ static void find_around(struct around *around, const struct pdb *p, const struct
 	for (size_t i = 0; i < w->asked_count; i++) {
 		const struct pdb_contribution *c = contribution_of(p, w->asked[i]);
 		if (c)
-			pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, take_around, around);
+			pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, &(uint64_t){0},
+			        take_around, around);
 		if (around->count != i + 1) {
 			around->count = 0;
 			return;
@@ -448,7 +461,7 @@ static enum err add_publics(struct view_builder *b, const struct pdb *p, const s
 		uint16_t section = (uint16_t)read_fixed(&record, 2, false);
 		s.name = pe_plain_name(read_text(&record), b->machine);
 		if (!record.bad)
-			pdb_place(p, section, offset, 1, take_public, &s);
+			pdb_place(p, section, offset, 1, &(uint64_t){0}, take_public, &s);
 	}
 	msf_bytes_release(&p->msf, &bytes);
 	return s.err;
@@ -471,9 +484,10 @@ static bool take_end(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 static enum err add_ends(struct view_builder *b, const struct pdb *p, const struct around *around, struct error *e)
 {
 	struct public_symbol s = {.b = b, .around = around, .e = e, .left = p->contribution_count + p->move_count};
+	uint64_t steps = pdb_steps(p);
 	for (size_t i = 0; i < p->contribution_count && !s.err; i++) {
 		const struct pdb_contribution *c = &p->contributions[i];
-		pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, take_end, &s);
+		pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, &steps, take_end, &s);
 	}
 	return s.err;
 }

@@ -84,9 +84,13 @@ void pdb_close(struct pdb *p);
 /* The module that owns an address; UINT32_MAX: none. */
 uint32_t pdb_owner(const struct pdb *p, uint16_t section, uint32_t offset);
 /* Calls take for the parts of len bytes of code, at addresses of the program; `skip`: how many bytes of them come
- * before. False: take said so. */
-bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t len,
+ * before. False: take said so. *steps: as long as it lasts, by one for each move behind the first one in this code;
+ * then what is behind the first one is left out. */
+bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t len, uint64_t *steps,
         bool (*take)(void *arg, uint64_t start, uint64_t end, uint32_t skip), void *arg);
+/* How many steps the code of a sound file takes at most, with all that is said of it: procedures, inlined calls, lines.
+ */
+uint64_t pdb_steps(const struct pdb *p);
 /* Sets needed[i] of the modules that have code at one of these addresses, in ascending order; all, if nobody says whose
  * one of them is. */
 void pdb_needed(const struct pdb *p, const uint64_t *asked, size_t count, bool *needed);

@@ -96,7 +96,7 @@ static bool add_row(struct pdb_reader *r, struct pdb_rows *rows, uint16_t sectio
         struct str path, uint32_t line)
 {
 	struct row_taker t = {r, rows, path, line};
-	return path.data && (len == 0 || pdb_place(r->p, section, offset, len, take_row, &t));
+	return path.data && (len == 0 || pdb_place(r->p, section, offset, len, &r->steps, take_row, &t));
 }
 
 /* One of a block of lines, before it is known where it ends. */
@@ -250,8 +250,9 @@ static void close_row(struct annotations *a, uint32_t end)
 {
 	const struct procedure *p = a->procedure;
 	if (a->open && end > a->open_start && a->open_start < p->len)
-		a->ok = add_row(a->r, &a->r->site_rows, p->section, p->offset + a->open_start,
-		        (end < p->len ? end : p->len) - a->open_start, path_of(a->r, a->open_file), a->open_line);
+		a->ok = a->ok && add_row(a->r, &a->r->site_rows, p->section, p->offset + a->open_start,
+		                         (end < p->len ? end : p->len) - a->open_start, path_of(a->r, a->open_file),
+		                         a->open_line);
 	a->open = false;
 }
 
@@ -579,7 +580,7 @@ static enum err add_procedure(
 	struct result *out = r->records.out;
 	size_t first = out->piece_count;
 	r->owned_count = r->site_count = 0;
-	if (!pdb_place(r->p, p->section, p->offset, p->len, take_piece, r))
+	if (!pdb_place(r->p, p->section, p->offset, p->len, &r->steps, take_piece, r))
 		return no_memory(e);
 	if (r->owned_count == 0 || !is_asked(r) || !take_code(r))
 		return ERR_OK;
@@ -748,7 +749,7 @@ struct result *pdb_reader_read(struct pdb_reader *r, uint32_t module)
 
 void pdb_reader_open(struct pdb_reader *r, struct pdb *p, const struct code_map *code, bool pads)
 {
-	*r = (struct pdb_reader){.p = p, .code = code, .pads = pads};
+	*r = (struct pdb_reader){.p = p, .code = code, .pads = pads, .steps = pdb_steps(p)};
 	for (size_t i = 0; i < code->count; i++)
 		r->code_left += SHARED_MAX * (code->sections[i].end - code->sections[i].start);
 	pdb_namer_init(&r->namer, p, &r->strings);

@@ -46,6 +46,7 @@ struct pdb_reader {
 	struct line_table lines;
 	struct records records;
 	uint64_t code_left; /* bytes of code that procedures may still be said to have */
+	uint64_t steps;     /* as pdb_place has them */
 	/* of the module */
 	struct msf_bytes stream;
 	struct str symbols, c13, checksums;

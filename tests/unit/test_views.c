@@ -222,8 +222,14 @@ static void add_names(struct pdb_parts *p)
 
 /* ---- reading it ---- */
 
+enum { KEPT = 4 };
+
 struct seen {
 	uint64_t ranges;
+	struct {
+		uint64_t start, length;
+		char name[8];
+	} first[KEPT];
 	uint32_t line; /* the first one of an inlined call */
 };
 
@@ -231,6 +237,11 @@ static enum err take_range(void *arg, const struct symbfile_range *r, struct err
 {
 	struct seen *s = arg;
 	(void)e;
+	if (s->ranges < KEPT) {
+		s->first[s->ranges].start = r->va;
+		s->first[s->ranges].length = r->length;
+		snprintf(s->first[s->ranges].name, sizeof s->first->name, "%.*s", STR_FMT(r->func));
+	}
 	s->ranges++;
 	if (r->depth == 1 && r->line_count > 0 && !s->line)
 		s->line = r->lines[0].line;
@@ -396,6 +407,28 @@ static void test_lines_times_moves(void **state)
 	read_file(make_pdb(&p));
 }
 
+/* Code that is gone, which many procedures are said to have. */
+static void test_procedures_times_moves(void **state)
+{
+	enum { COUNT = 60000, COUNT_OF_MOVES = 60000 };
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	p.moved = true;
+	add_section(&p.streams[SOURCE_SECTIONS]);
+	for (uint32_t i = 0; i < COUNT_OF_MOVES; i++) {
+		add_u32(&p.streams[MOVES], CODE_START + 16 + i * 16);
+		add_u32(&p.streams[MOVES], 0);
+	}
+	add_u32(&p.streams[MOVES], CODE_START);
+	add_u32(&p.streams[MOVES], CODE_START);
+	for (unsigned i = 0; i < COUNT; i++)
+		add_procedure(&p, 0, 16, CODE_SIZE, 0);
+	add_procedure(&p, 0, 0, 16, 0);
+	add_module(&p, 0);
+	assert_int_equal(read_file(make_pdb(&p)).ranges, 1);
+}
+
 /* Ends of code that is said to be of many modules, after it was moved. */
 static void test_contributions_times_moves(void **state)
 {
@@ -448,6 +481,71 @@ static void test_types_that_are_far_behind_their_place(void **state)
 		add_procedure(&p, 0, 16 * i, 16, 0x1fffffff);
 	add_module(&p, 0);
 	assert_int_equal(read_file(make_pdb(&p)).ranges, COUNT);
+}
+
+/* ---- code that is elsewhere ---- */
+
+static void assert_range(const struct seen *s, unsigned i, uint64_t offset, uint64_t length, const char *name)
+{
+	assert_int_equal(s->first[i].start, offset);
+	assert_int_equal(s->first[i].length, length);
+	assert_string_equal(s->first[i].name, name);
+}
+
+/* After linking the halves of a function were put elsewhere (OMAP), and what follows was dropped. */
+static void test_a_function_that_was_moved(void **state)
+{
+	static const uint32_t moves[][2] = {
+	        {CODE_START, 0}, {CODE_START + 0x100, 0x5000}, {CODE_START + 0x110, 0x3000}, {CODE_START + 0x120, 0}};
+	struct pdb_parts p;
+	(void)state;
+	parts_init(&p);
+	p.moved = true;
+	add_section(&p.streams[SOURCE_SECTIONS]);
+	for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+		add_u32(&p.streams[MOVES], moves[i][0]);
+		add_u32(&p.streams[MOVES], moves[i][1]);
+	}
+	add_procedure(&p, 0, 0x100, 0x40, 0);
+	add_module(&p, 0);
+	struct seen s = read_file(make_pdb(&p));
+	assert_int_equal(s.ranges, 2);
+	assert_range(&s, 0, 0x3000, 0x10, "f");
+	assert_range(&s, 1, 0x5000, 0x10, "f");
+}
+
+/* S_SEPCODE and S_THUNK32. */
+static void test_a_cold_part_and_a_thunk(void **state)
+{
+	struct pdb_parts p;
+	struct buffer *b = &p.streams[MODULE];
+	(void)state;
+	parts_init(&p);
+	add_u16(b, 30);
+	add_u16(b, 0x1132);
+	add_zeros(b, 8);
+	add_u32(b, 0x10);
+	add_zeros(b, 4);
+	add_u32(b, 0x800);
+	add_u32(b, 0x100);
+	add_u16(b, 1);
+	add_u16(b, 1);
+	add_u16(b, 2);
+	add_u16(b, 6);
+	add_procedure(&p, 0, 0x100, 0x20, 0);
+	add_u16(b, 25);
+	add_u16(b, 0x1102);
+	add_zeros(b, 12);
+	add_u32(b, 0x40);
+	add_u16(b, 1);
+	add_u16(b, 5);
+	assert_true(buffer_append(b, "\0t", 3));
+	add_module(&p, 0);
+	struct seen s = read_file(make_pdb(&p));
+	assert_int_equal(s.ranges, 3);
+	assert_range(&s, 0, CODE_START + 0x800, 0x10, "f");
+	assert_range(&s, 1, CODE_START + 0x100, 0x20, "f");
+	assert_range(&s, 2, CODE_START + 0x40, 5, "t");
 }
 
 /* ---- what is said in two places ---- */
@@ -590,6 +688,9 @@ int main(void)
 	        cmocka_unit_test(test_calls_times_lines),
 	        cmocka_unit_test(test_procedures_times_lines),
 	        cmocka_unit_test(test_lines_times_moves),
+	        cmocka_unit_test(test_procedures_times_moves),
+	        cmocka_unit_test(test_a_function_that_was_moved),
+	        cmocka_unit_test(test_a_cold_part_and_a_thunk),
 	        cmocka_unit_test(test_contributions_times_moves),
 	        cmocka_unit_test(test_types_that_are_far_behind_their_place),
 	        cmocka_unit_test(test_two_lists_of_inlined_functions),

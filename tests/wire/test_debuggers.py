@@ -5,6 +5,7 @@ Windows' symbols do (what symsrv asks)."""
 import glob
 import gzip
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -344,3 +345,15 @@ def test_a_zip_as_mozilla_uploads_it_has_programs_too(taking, made, tmp_path):
     bad = send({**members, f"x86-both.pdb/{ident[:-1]}9/x86-both.pdb": read(pdb)})
     bad.error(400)
     assert "x86-both.pdb" in bad.text and stored(taking) == before
+
+
+def test_elf_modules_are_not_looked_for_as_mach_o():
+    """A debug id is a part of a build id, which no server tells; it may be a UUID, for which a source has several places."""
+    ident = "0123456789ABCDEF0123456789ABCDEF0"
+    stack = Stack(symbols=[None], memcached=0)
+    stack.config["source"] = f"elf+http://127.0.0.1:{stack.bucket.port}/"
+    with stack as s:
+        for name, asked in ("libc.so.6", 0), ("drm.ko", 0), ("[vdso]", 0), ("libfoo.so", 0), ("XUL", 4), ("a.sound.dylib", 4):
+            s.bucket.reset()
+            assert named(s, name, ident, 16) is None
+            assert json.loads(s.bucket.ask("_hits"))["total"] == asked, name
