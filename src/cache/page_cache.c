@@ -3,6 +3,7 @@
 
 #include "cache/page_cache.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,7 +172,7 @@ static int64_t over(const struct page_cache *c, uint64_t limit)
 
 static void list_unfinished(struct page_cache *c, struct module *m)
 {
-	if (!*m->label || atomic_load(&m->finished))
+	if (!*m->label || atomic_load(&m->state) != MODULE_LOADED)
 		return;
 	pthread_mutex_lock(&c->listing);
 	m->is_listed = true;
@@ -191,7 +192,7 @@ struct module *page_cache_unfinished(struct page_cache *c)
 {
 	struct module *m;
 	pthread_mutex_lock(&c->listing);
-	while ((m = TAILQ_FIRST(&c->unfinished)) && atomic_load(&m->finished))
+	while ((m = TAILQ_FIRST(&c->unfinished)) && atomic_load(&m->state) != MODULE_LOADED)
 		unlist(c, m);
 	if (m)
 		module_ref(m);
@@ -278,7 +279,7 @@ static bool sweep_slots(
 		/* Looked at under the lock: whoever holds it relies on the pages that he puts there later. */
 		stays = !m->in_cache || atomic_load(&m->holds) || (spares && is_in_use(c, m));
 		/* what is evicted can be made, or had, again */
-		sweeps = !stays && (m->text || atomic_load(&m->stored));
+		sweeps = !stays && (m->text || atomic_load(&m->state) == MODULE_STORED);
 		for (uint32_t n = 0; sweeps && n < SWEPT && i < count; n++)
 			*left += sweep_page(c, m, &slots[i++]);
 		pthread_mutex_unlock(&m->lock);
@@ -562,10 +563,12 @@ enum err module_make_page(
 	return ERR_OK;
 }
 
-void module_drop_text(struct module *m)
+void module_finished(struct module *m, enum module_state state)
 {
 	pthread_mutex_lock(&m->lock);
 	struct symmap *text = m->text;
+	assert(atomic_load(&m->state) == MODULE_FINISHING);
+	atomic_store(&m->state, state);
 	m->text = NULL;
 	pthread_mutex_unlock(&m->lock);
 	symmap_unref(text);

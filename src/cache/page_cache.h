@@ -10,6 +10,20 @@
 
 struct symmap;
 
+/*
+ * The life of a module. Only finish.c moves it on, in this order:
+ *
+ *   load ──► LOADED ──► FINISHING ──► STORED   memcached has all its pages
+ *                                └──► WHOLE    it does not take them: all stay in memory
+ *   memcached's root ───────────────► STORED
+ */
+enum module_state {
+	MODULE_LOADED,    /* pages are made of its text as they are missed */
+	MODULE_FINISHING, /* a finisher makes all; or has given up, and they are made as before */
+	MODULE_STORED,    /* no text: pages may be evicted one by one */
+	MODULE_WHOLE,     /* no text: only the whole module may be evicted */
+};
+
 /* A module whose root is known. lock guards the page slots of its map; everything else in the map is constant for its
  * readers. */
 struct module {
@@ -21,11 +35,9 @@ struct module {
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
 	                      loaded it */
-	atomic_bool shared;      /* memcached has its root: pages that are made from the text are sent there */
-	atomic_bool finished;    /* all its pages are being made, or have been */
+	atomic_bool shared; /* memcached has its root: pages that are made from the text are sent there */
+	_Atomic(enum module_state) state;
 	atomic_uint sent;        /* pages that were made from the text and sent to memcached */
-	atomic_bool stored;      /* memcached has its pages, so they may be evicted one by one; otherwise only the whole
-	                            module */
 	atomic_bool used;        /* since the clock last passed */
 	atomic_uint used_at;     /* page_cache_tick when it was last asked for */
 	int64_t since;           /* clock_now() when it was made */
@@ -80,8 +92,8 @@ bool module_in_memory(struct module *m);
  * is no text (any more). ERR_NO_MEMORY. */
 enum err module_make_page(
         struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number, struct page **out);
-/* Releases the text. Call when all pages are available elsewhere. */
-void module_drop_text(struct module *m);
+/* From FINISHING to STORED or WHOLE. */
+void module_finished(struct module *m, enum module_state state);
 /* Puts a page into its slot, if that is empty. The caller keeps its reference, and calls page_cache_evict after the
  * last of several pages. */
 void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p);

@@ -146,7 +146,6 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 	enum mc_status status = page_memcached_store(memcached, f->module, &f->all->options, &source, &bytes);
 	histogram_observe(H_STORE, clock_now() - start);
 	if (status == MC_OK) {
-		atomic_store(&f->module->stored, true);
 		metric_set(M_LAST_MAP_STORED_BYTES, (int64_t)bytes);
 		return true;
 	}
@@ -157,20 +156,18 @@ static bool store_map(struct mc_client *memcached, struct finishing *f)
 
 /* ---- one map ---- */
 
-/* Call when all pages are in memcached or the cache. */
-static void let_text_go(struct finishing *f)
+/* Where all pages are now; FINISHING: nowhere. */
+static enum module_state make_all(struct mc_client *memcached, struct finishing *f, bool stores)
 {
-	module_drop_text(f->module);
-	metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)f->module->map->raw_bytes);
-}
-
-static bool make_all(struct mc_client *memcached, struct finishing *f, bool stores)
-{
+	enum module_state state = MODULE_FINISHING;
 	if (!symmap_take(f->text, true, &f->maker))
-		return false;
-	bool done = (stores && store_map(memcached, f)) || keep_map(f);
+		return state;
+	if (stores && store_map(memcached, f))
+		state = MODULE_STORED;
+	else if (keep_map(f))
+		state = MODULE_WHOLE;
 	symmap_give(f->text, &f->maker);
-	return done;
+	return state;
 }
 
 static void finish_text(struct mc_client *memcached, struct finishing *f)
@@ -187,11 +184,12 @@ static void finish_text(struct mc_client *memcached, struct finishing *f)
 	if (over) {
 		metric_add(M_STORES_FAILED, stores);
 		log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->module->label, over);
-	} else if (whole) { /* another host has made it so meanwhile */
-		atomic_store(&f->module->stored, true);
-		module_drop_text(f->module);
-	} else if (make_all(memcached, f, stores)) {
-		let_text_go(f);
+		return;
+	}
+	enum module_state state = whole ? MODULE_STORED : make_all(memcached, f, stores); /* whole: by another host */
+	if (state != MODULE_FINISHING) {
+		module_finished(f->module, state);
+		metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
 	} else { /* out of memory: requests that hold the module can still make its pages, the next one loads it again
 		  */
 		page_cache_remove(f->all->loads->context->cache, &f->module->hash, f->module);
@@ -314,9 +312,10 @@ static void *sender_main(void *arg)
 
 void finish_module(struct finishers *all, struct module *m)
 {
-	if (*m->label && !atomic_exchange(&m->finished, true) &&
+	enum module_state state = MODULE_LOADED;
+	if (*m->label && atomic_compare_exchange_strong(&m->state, &state, MODULE_FINISHING) &&
 	        !add_job(all, &all->maps, (struct finish_job){.module = m}))
-		atomic_store(&m->finished, false);
+		atomic_store(&m->state, MODULE_LOADED);
 }
 
 void finish_when_idle(struct finishers *all, int64_t now)

@@ -114,7 +114,7 @@ static bool take_memory(void *arg, enum account_kind kind, uint64_t has, uint64_
 	if (!small && !l->heavy) {
 		l->heavy = true;
 		atomic_fetch_add(&l->context->heavy, 1);
-		if (l->large) /* others have had their turn */
+		if (l->large) /* it gave way before, so now it may wait */
 			atomic_compare_exchange_strong(&l->context->needy, &needy, l);
 	}
 	do
@@ -554,7 +554,7 @@ static bool find_root(struct loader *r, struct load *l, bool believe, struct roo
 	}
 	l->module = module_new(&l->hash, g->map);
 	if (l->module)
-		atomic_store(&l->module->stored, true);
+		atomic_store(&l->module->state, MODULE_STORED);
 	return l->module != NULL;
 }
 

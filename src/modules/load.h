@@ -34,6 +34,9 @@ struct load_context {
 	atomic_bool stopping;         /* set under the lock; running loads then end soon */
 };
 
+/* See loads.c. */
+enum load_state { LOAD_QUEUED, LOAD_TAKEN, LOAD_AWAY, LOAD_PUBLISHED };
+
 /* A load, queued or running. Guarded by the lock of struct loads, except what only its loader touches. */
 struct load {
 	struct module_hash hash, spelling; /* of the module; of its id as it was asked for */
@@ -50,6 +53,7 @@ struct load {
 	bool heavy;         /* it counts as such */
 	bool large;         /* it has been given up for that before: runs when no other such load does */
 	/* for loads.c */
+	enum load_state state;
 	LIST_HEAD(, module_want) waiters; /* the wants that wait for it */
 	struct load_wait *owner;          /* the request in whose queue it is or was; NULL: that request is gone */
 	STAILQ_ENTRY(load) queued;        /* in the owner's queue */

@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Static functions are called with the lock held, unless they say otherwise. */
+/*
+ * The life of a load. Each state is set by one function here, under the lock:
+ *
+ *                  take_queued             loads_publish              loads_finished
+ *   start ──► QUEUED ──────► TAKEN ────────────────────► PUBLISHED ─────────────────► freed
+ *                 ▲          │   ▲                        its root is announced, its lease given back
+ *                 │ loads_   ▼   │ take_elsewhere
+ *                 └ put_back ┴─► AWAY                     another host has its lease
+ *
+ * A load that nobody waits for is dropped before it is QUEUED again, or TAKEN from AWAY. Where requests stand is in
+ * want.h; the life of a module, which goes on, in page_cache.h.
+ *
+ * Static functions are called with the lock held, unless they say otherwise.
+ */
 #include <config.h>
 
 #include "modules/loads.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -119,33 +133,41 @@ static bool may_place(const struct loads *ls, const struct share *share)
 	return may_hold(ls, share, HELD_PLACES, ls->context->config->cold_requests, HELD_LINE);
 }
 
-static void take_place(struct loads *ls, struct load_wait *wait)
+static bool in_line(const struct load_wait *wait)
 {
-	wait->placed = true;
-	hold(ls, wait->share, HELD_PLACES, 1);
+	return wait->state == WAIT_LINE || wait->state == WAIT_LINE_AGAIN;
 }
 
-static void leave_place(struct loads *ls, struct load_wait *wait)
+static bool has_place(const struct load_wait *wait)
 {
-	wait->placed = false;
-	hold(ls, wait->share, HELD_PLACES, -1);
+	return wait->state == WAIT_PLACED || wait->state == WAIT_PLACED_AGAIN;
 }
 
-/* until: clock_now(). */
-static void stand_in_line(struct loads *ls, struct load_wait *wait, int64_t until)
+/* Moves a request: out of the line or its place, and into another. */
+static void move(struct loads *ls, struct load_wait *wait, enum wait_state to)
 {
-	wait->line_end = until;
-	TAILQ_INSERT_TAIL(&ls->line, wait, line);
-	hold(ls, wait->share, HELD_LINE, 1);
-}
-
-static void leave_line(struct loads *ls, struct load_wait *wait)
-{
-	ls->gave_back -= wait->gave_back;
-	wait->gave_back = false;
-	wait->line_end = 0;
-	TAILQ_REMOVE(&ls->line, wait, line);
-	hold(ls, wait->share, HELD_LINE, -1);
+	static const bool may[][5] = {
+	        [WAIT_AWAY] = {[WAIT_AWAY] = true, [WAIT_LINE] = true, [WAIT_PLACED] = true, [WAIT_LINE_AGAIN] = true},
+	        [WAIT_LINE] = {[WAIT_AWAY] = true, [WAIT_PLACED] = true},
+	        [WAIT_PLACED] = {[WAIT_AWAY] = true, [WAIT_LINE_AGAIN] = true},
+	        [WAIT_LINE_AGAIN] = {[WAIT_AWAY] = true, [WAIT_PLACED_AGAIN] = true},
+	        [WAIT_PLACED_AGAIN] = {[WAIT_AWAY] = true, [WAIT_LINE_AGAIN] = true},
+	};
+	assert(may[wait->state][to]);
+	if (in_line(wait)) {
+		TAILQ_REMOVE(&ls->line, wait, line);
+		hold(ls, wait->share, HELD_LINE, -1);
+	}
+	if (has_place(wait))
+		hold(ls, wait->share, HELD_PLACES, -1);
+	ls->gave_back += (uint64_t)(to == WAIT_LINE_AGAIN) - (wait->state == WAIT_LINE_AGAIN);
+	wait->state = to;
+	if (in_line(wait)) {
+		TAILQ_INSERT_TAIL(&ls->line, wait, line);
+		hold(ls, wait->share, HELD_LINE, 1);
+	}
+	if (has_place(wait))
+		hold(ls, wait->share, HELD_PLACES, 1);
 }
 
 /* For a request without a place that needs a load. `starts`: one that nobody has started; a request that only joins
@@ -157,7 +179,7 @@ static enum load_result enter(struct loads *ls, struct load_wait *wait, bool sta
 	const struct share *share = wait->share;
 	bool full = is_memory_full(ls);
 	if (!full && starts && may_place(ls, share)) {
-		take_place(ls, wait);
+		move(ls, wait, WAIT_PLACED);
 		return LOAD_READY;
 	}
 	bool refused = full || !may_hold(ls, share, HELD_WAITS, 4 * (c->cold_requests + c->cold_queue), HELD_NOTHING) ||
@@ -169,7 +191,8 @@ static enum load_result enter(struct loads *ls, struct load_wait *wait, bool sta
 	}
 	if (!starts)
 		return LOAD_READY;
-	stand_in_line(ls, wait, clock_now() + c->cold_wait);
+	wait->line_end = clock_now() + c->cold_wait;
+	move(ls, wait, WAIT_LINE);
 	begin_wait(ls, wait);
 	return LOAD_WAIT;
 }
@@ -180,7 +203,7 @@ static struct load_wait *next_in_line(const struct loads *ls, bool again)
 {
 	struct load_wait *wait, *best = NULL;
 	TAILQ_FOREACH(wait, &ls->line, line)
-		if ((again || !wait->gave_back) && may_place(ls, wait->share) &&
+		if ((again || wait->state == WAIT_LINE) && may_place(ls, wait->share) &&
 		        (!best || wait->share->held[HELD_PLACES] < best->share->held[HELD_PLACES]))
 			best = wait;
 	return best;
@@ -191,10 +214,8 @@ static void admit(struct loads *ls, bool again, struct wait_list *over)
 {
 	struct load_wait *wait;
 	while (!ls->memory_full && (wait = next_in_line(ls, again))) {
-		again = again && !wait->gave_back;
-		wait->came_back = wait->came_back || wait->gave_back;
-		leave_line(ls, wait);
-		take_place(ls, wait);
+		again = again && wait->state == WAIT_LINE;
+		move(ls, wait, wait->state == WAIT_LINE ? WAIT_PLACED : WAIT_PLACED_AGAIN);
 		end_wait(ls, wait, over);
 	}
 }
@@ -226,8 +247,15 @@ static struct load *find(struct loads *ls, const struct module_want *w)
 	return l;
 }
 
+static void set_state(struct load *l, enum load_state from, enum load_state to)
+{
+	assert(l->state == from);
+	l->state = to;
+}
+
 static void drop(struct load *l)
 {
+	assert(l->state != LOAD_PUBLISHED);
 	LIST_REMOVE(l, chain);
 	load_free(l);
 }
@@ -272,10 +300,12 @@ static struct load *start(struct loads *ls, const struct module_want *w, struct 
 static void pass_on(struct loads *ls, struct load *l)
 {
 	const struct module_want *w = LIST_FIRST(&l->waiters);
-	if (w)
-		queue(ls, l, w->own.wait);
-	else
+	if (!w) {
 		drop(l);
+		return;
+	}
+	l->state = LOAD_QUEUED;
+	queue(ls, l, w->own.wait);
 }
 
 static void disown(struct load *l)
@@ -375,6 +405,7 @@ static struct load *take_queued(struct loads *ls)
 		}
 	if (!l)
 		return NULL;
+	set_state(l, LOAD_QUEUED, LOAD_TAKEN);
 	STAILQ_REMOVE(&owner->queued, l, load, queued);
 	end_turn(ls, owner);
 	if (!STAILQ_EMPTY(&owner->queued)) /* it comes last */
@@ -395,6 +426,7 @@ static struct load *take_elsewhere(struct loads *ls, int64_t now)
 	while ((l = TAILQ_FIRST(&ls->elsewhere)) && l->lease.look_at <= now) {
 		TAILQ_REMOVE(&ls->elsewhere, l, lease.elsewhere);
 		ls->elsewhere_count--;
+		set_state(l, LOAD_AWAY, LOAD_TAKEN);
 		if (!LIST_EMPTY(&l->waiters))
 			return l;
 		drop(l);
@@ -444,6 +476,7 @@ static void end_transfer(struct loads *ls, struct load *l)
 static void wait_elsewhere(struct loads *ls, struct load *l)
 {
 	unsigned rarer = 1 + ls->elsewhere_count / loaders_max(ls->context->config);
+	set_state(l, LOAD_TAKEN, LOAD_AWAY);
 	l->lease.look_at = clock_now() + LOOK_MS * MS * rarer;
 	TAILQ_INSERT_TAIL(&ls->elsewhere, l, lease.elsewhere);
 	ls->elsewhere_count++;
@@ -494,10 +527,10 @@ uint64_t loads_note_held_up(struct loads *ls)
 
 /* ---- what requests call ---- */
 
-/* A module in memcached has lost the same page, or nobody has made it; one that is not stored has all its pages. */
+/* A module in memcached has lost the same page, or nobody has made it; any other has, or makes, all its pages. */
 static bool lacks_the_same(const struct module_want *w, struct module *module)
 {
-	if (!w->own.lost || !atomic_load(&module->stored))
+	if (!w->own.lost || atomic_load(&module->state) != MODULE_STORED)
 		return false;
 	return w->own.lost == LOST_UNMADE ? !offmap_is_whole(module->map) : module->lost_at < w->own.lost_at;
 }
@@ -597,7 +630,7 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 			wait->share = share_get(ls, wait->client);
 		if (!wait->share)
 			result = LOAD_REFUSED;
-		else if (!wait->placed)
+		else if (!has_place(wait))
 			result = enter(ls, wait, wait->lacks, &held_back);
 		if (result == LOAD_READY) {
 			wait->began = wait->began ? wait->began : ++ls->began;
@@ -622,8 +655,8 @@ void loads_leave(struct loads *ls, struct load_wait *wait)
 	pthread_mutex_lock(&ls->lock);
 	leave_all(wait);
 	abandon(ls, wait);
-	if (wait->placed) {
-		leave_place(ls, wait);
+	if (has_place(wait)) {
+		move(ls, wait, WAIT_AWAY);
 		admit(ls, false, &over);
 	}
 	share_put(wait->share);
@@ -679,7 +712,7 @@ static void tell_line(struct loads *ls, const struct module_hash *hash, struct w
 		next = TAILQ_NEXT(wait, line);
 		if (!module_hash_equal(&wait->lacks->own.hash, hash) || !lacks_none(ls, wait))
 			continue;
-		leave_line(ls, wait);
+		move(ls, wait, WAIT_AWAY);
 		end_wait(ls, wait, over);
 	}
 }
@@ -690,6 +723,7 @@ void loads_publish(struct loads *ls, struct load *l)
 	struct module_want *w;
 	pthread_mutex_lock(&ls->lock);
 	remember(ls, l);
+	set_state(l, LOAD_TAKEN, LOAD_PUBLISHED);
 	LIST_REMOVE(l, chain);
 	end_transfer(ls, l);
 	while ((w = LIST_FIRST(&l->waiters))) {
@@ -710,8 +744,8 @@ void loads_publish(struct loads *ls, struct load *l)
 static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool look, struct wait_list *over)
 {
 	bool late = now >= wait->deadline || (look && wait->gone(wait));
-	if (wait->line_end && (late || now >= wait->line_end)) {
-		leave_line(ls, wait);
+	if (in_line(wait) && (late || now >= wait->line_end)) {
+		move(ls, wait, WAIT_AWAY);
 		wait->refused = late || !lacks_none(ls, wait);
 		metric_add(M_COLD_REFUSED, wait->refused);
 	} else if (late) {
@@ -771,15 +805,13 @@ static void give_back(struct loads *ls, struct load_wait *wait, struct wait_list
 	release_held(ls, wait);
 	leave_all(wait);
 	abandon(ls, wait);
-	if (wait->placed)
-		leave_place(ls, wait);
 	if (!needs_load(ls, wait) || !wait->lacks) {
+		move(ls, wait, WAIT_AWAY);
 		end_wait(ls, wait, over);
 		return;
 	}
-	stand_in_line(ls, wait, INT64_MAX);
-	wait->gave_back = true;
-	ls->gave_back++;
+	wait->line_end = INT64_MAX;
+	move(ls, wait, WAIT_LINE_AGAIN);
 }
 
 /* The only request that holds modules needs more memory than there is. It is refused, unless others end soon. */
@@ -803,7 +835,7 @@ static uint64_t first_to_come_back(const struct loads *ls)
 	const struct load_wait *wait;
 	uint64_t first = UINT64_MAX;
 	TAILQ_FOREACH(wait, &ls->line, line)
-		if (wait->gave_back && wait->began < first)
+		if (wait->state == WAIT_LINE_AGAIN && wait->began < first)
 			first = wait->began;
 	return first;
 }
@@ -819,7 +851,7 @@ static bool may_come_back(const struct loads *ls)
 	if (account_left() > account_total() / 2)
 		return true;
 	LIST_FOREACH(wait, &ls->waits, next)
-		if (wait->pending && (wait->came_back || (wait->held && wait->began < first)))
+		if (wait->pending && (wait->state == WAIT_PLACED_AGAIN || (wait->held && wait->began < first)))
 			return false;
 	return true;
 }
@@ -866,7 +898,7 @@ void loads_tick(struct loads *ls, int64_t now, bool look)
 void lease_hold(struct loads *ls, struct load *l)
 {
 	pthread_mutex_lock(&ls->lock);
-	l->lease.lost = false; /* that was the one before */
+	l->lease.lost = false; /* only the lease before it was */
 	TAILQ_INSERT_HEAD(&ls->leased, l, lease.next);
 	pthread_mutex_unlock(&ls->lock);
 	l->lease.held = true;

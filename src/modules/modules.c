@@ -261,7 +261,7 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 	struct module *module = g->map ? module_new(&w->own.hash, g->map) : NULL;
 	if (!module)
 		return;
-	atomic_store(&module->stored, true);
+	atomic_store(&module->state, MODULE_STORED);
 	atomic_store(&module->checked, now);
 	want_found(w, cache_stored(m, module, invalidations));
 }

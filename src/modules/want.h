@@ -89,6 +89,25 @@ enum load_result {
 	LOAD_REFUSED, /* too many requests are loading, or memory is full: 503 */
 };
 
+/*
+ * Where a request stands, which only loads.c moves. It gives back what it holds when memory is full.
+ *
+ *   AWAY ──► LINE ─┬─► PLACED ──► AWAY
+ *    │             ▲      │
+ *    └─────────────┼──────┤
+ *            gives │back  ▼
+ *             LINE_AGAIN ──► PLACED_AGAIN ──► AWAY
+ *
+ * From either line it also goes AWAY: it is refused, or others have loaded what it lacked.
+ */
+enum wait_state {
+	WAIT_AWAY,         /* it needs no place, or does not load */
+	WAIT_LINE,         /* for a place, until line_end */
+	WAIT_PLACED,       /* may load */
+	WAIT_LINE_AGAIN,   /* has given back what it held */
+	WAIT_PLACED_AGAIN, /* may load again after that */
+};
+
 /* One request's wait. Starts zeroed. */
 struct load_wait {
 	/* set by the caller */
@@ -104,15 +123,13 @@ struct load_wait {
 	/* private to loads.c */
 	struct module_want *wants;
 	size_t want_count;
-	size_t pending;            /* wants that wait for a load */
-	size_t held;               /* wants that hold a module just loaded */
-	uint64_t began;            /* a number, ascending in the order in which requests begin to load; 0: it has not */
-	bool placed;               /* it has a place to load */
-	bool gave_back;            /* it stands in line again, since memory was full */
-	bool came_back;            /* it has a place again after that */
-	int64_t line_end;          /* until when it stands in line for one; 0: it does not */
-	struct module_want *lacks; /* the first of its wants whose load nobody had started when it was looked at */
-	struct share *share;       /* its client's, from the first load that it needs until modules_leave */
+	size_t pending; /* wants that wait for a load */
+	size_t held;    /* wants that hold a module just loaded */
+	uint64_t began; /* a number, ascending in the order in which requests begin to load; 0: it has not */
+	enum wait_state state;
+	int64_t line_end;           /* clock_now() */
+	struct module_want *lacks;  /* the first of its wants whose load nobody had started when it was looked at */
+	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
 	STAILQ_HEAD(, load) queued; /* loads that this request owns */
 	LIST_HEAD(, load) running;  /* the same */
 	unsigned running_count;

@@ -144,6 +144,7 @@ static void test_those_elsewhere_are_looked_at_in_turn_and_more_seldom_if_many(v
 	(void)state;
 	assert_null(take_elsewhere(&loads, INT64_MAX));
 	for (unsigned i = 0; i < MANY; i++) {
+		many[i].state = LOAD_TAKEN;
 		join(&many[i], &wait, &wants[i]);
 		int64_t before = clock_now();
 		wait_elsewhere(&loads, &many[i]);

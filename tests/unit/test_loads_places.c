@@ -108,8 +108,7 @@ static struct load_wait *let_in(void)
 /* Gives its place back, and lets nobody in yet. */
 static void go(struct load_wait *w)
 {
-	w->placed = false;
-	hold(&loads, w->share, HELD_PLACES, -1);
+	move(&loads, w, WAIT_AWAY);
 }
 
 static void test_places_then_a_line_then_refusal(void **state)
@@ -127,7 +126,7 @@ static void test_places_then_a_line_then_refusal(void **state)
 		assert_true(w[i].line_end <= clock_now() + config.cold_wait);
 	}
 	assert_int_equal(come(&w[PLACES + LINE]), LOAD_REFUSED);
-	assert_false(w[PLACES + LINE].line_end);
+	assert_int_equal(w[PLACES + LINE].state, WAIT_AWAY);
 	assert_int_equal(metric_get(M_COLD_REFUSED), refused + 1);
 	assert_int_equal(loads.held[HELD_WAITS], LINE);
 }
@@ -140,12 +139,12 @@ static void test_a_free_place_goes_to_the_first_in_line(void **state)
 	for (unsigned i = 0; i < PLACES + LINE; i++)
 		come(&w[i]);
 	assert_null(let_in());
-	leave_line(&loads, &w[PLACES + 1]); /* its time is over, or its client gone */
+	move(&loads, &w[PLACES + 1], WAIT_AWAY); /* its time is over, or its client gone */
 	end_wait(&loads, &w[PLACES + 1], &over);
 	LIST_INIT(&over);
 	go(&w[0]);
 	assert_ptr_equal(let_in(), &w[PLACES]);
-	assert_true(w[PLACES].placed && !w[PLACES].line_end);
+	assert_int_equal(w[PLACES].state, WAIT_PLACED);
 	assert_null(let_in());
 	go(&w[1]);
 	assert_ptr_equal(let_in(), &w[PLACES + 2]);
@@ -165,7 +164,7 @@ static void test_who_only_joins_needs_no_place(void **state)
 	for (unsigned i = 0; i < PLACES + LINE; i++)
 		come(&w[i]);
 	assert_int_equal(enter_counted(&joins, false), LOAD_READY);
-	assert_false(joins.placed || joins.line_end);
+	assert_int_equal(joins.state, WAIT_AWAY);
 	for (unsigned i = 0; i < sizeof many / sizeof *many; i++) {
 		assert_int_equal(enter_counted(&many[i], false), LOAD_READY);
 		begin_wait(&loads, &many[i]);

@@ -307,9 +307,10 @@ static void test_what_holds_requests_up_is_told(void **state)
 	account_start(0);
 	loads_put_back(&loads, running[2], true);
 	check_held_up(0, 0, 0, 1, 1);
-	stand_in_line(&loads, &waits[2], INT64_MAX);
+	waits[2].line_end = INT64_MAX;
+	move(&loads, &waits[2], WAIT_LINE);
 	check_held_up(0, 1, 0, 1, 1);
-	leave_line(&loads, &waits[2]);
+	move(&loads, &waits[2], WAIT_AWAY);
 	for (unsigned r = 0; r < REQUESTS; r++)
 		leave_request(r);
 	finish(running[0]);

@@ -239,7 +239,7 @@ static void test_who_joins_a_load_takes_no_place(void **state)
 		waits[i] = (struct load_wait){.done = count_told, .gone = is_there, .deadline = INT64_MAX};
 		assert_true(module_want_init(&wants[i], LOOKUP_COVERING, str_from("a"), str_from("AB0")));
 		assert_int_equal(loads_get(&loads, &waits[i], &wants[i], 1), LOAD_WAIT);
-		assert_int_equal(waits[i].placed, i == 0);
+		assert_int_equal(has_place(&waits[i]), i == 0);
 		assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 1);
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -302,7 +302,7 @@ static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void *
 	tick(100, false, 0);
 	/* who began last has given back all, and stands in line */
 	assert_int_equal(waits[0].held, 1);
-	assert_int_equal(waits[1].held + waits[1].pending + waits[1].placed, 0);
+	assert_int_equal(waits[1].held + waits[1].pending + has_place(&waits[1]), 0);
 	assert_int_equal(loads.held[HELD_LINE], 1);
 	for (unsigned k = 0; k < 2; k++) {
 		assert_int_equal(wants[1][k].state, WANT_LOAD);
@@ -317,15 +317,15 @@ static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void *
 	fill_memory(true);
 	load_next();         /* begins: it holds none */
 	tick(103, false, 0); /* and has given it back */
-	assert_int_equal(waits[1].held + waits[1].pending + waits[1].placed, 0);
+	assert_int_equal(waits[1].held + waits[1].pending + has_place(&waits[1]), 0);
 	tick(103 + STUCK_TIME, false, 1); /* with all memory for itself the first cannot go on: it is refused */
 	assert_true(waits[0].refused);
 	fill_memory(false);
 	for (unsigned i = 0; i < 2; i++) {
 		leave_all(&waits[i]);
-		if (waits[i].line_end) {
+		if (in_line(&waits[i])) {
 			struct wait_list over = LIST_HEAD_INITIALIZER(over);
-			leave_line(&loads, &waits[i]);
+			move(&loads, &waits[i], WAIT_AWAY);
 			end_wait(&loads, &waits[i], &over);
 		}
 		loads_leave(&loads, &waits[i]);
@@ -371,9 +371,9 @@ static void hold_one_each(struct pair *pairs, unsigned count, const char *names[
 
 static void leave_pair(struct pair *p)
 {
-	if (p->wait.line_end) {
+	if (in_line(&p->wait)) {
 		struct wait_list over = LIST_HEAD_INITIALIZER(over);
-		leave_line(&loads, &p->wait);
+		move(&loads, &p->wait, WAIT_AWAY);
 		end_wait(&loads, &p->wait, &over);
 	} else if (p->wait.pending) {
 		struct wait_list over = LIST_HEAD_INITIALIZER(over);
@@ -402,14 +402,14 @@ static void test_who_gave_back_does_not_wait_for_those_that_began_later(void **s
 	hold_one_each(pairs, 2, names);
 	fill_memory(true);
 	tick(100, false, 0);
-	assert_true(second->wait.gave_back);
+	assert_int_equal(second->wait.state, WAIT_LINE_AGAIN);
 	fill_memory(false);
 	account_add(ACCOUNT_TEXTS, 20 << 20); /* there is some memory, but not half of it */
 	tick(101, false, 0);                  /* the first comes first */
 	leave_pair(first);
 	hold_one_each(third, 1, names + 2);
 	tick(102, false, 1);
-	assert_true(second->wait.placed);
+	assert_true(has_place(&second->wait));
 	assert_int_equal(third->wait.held, 1);
 	account_add(ACCOUNT_TEXTS, -(20 << 20));
 	leave_pair(second);
@@ -428,12 +428,12 @@ static void test_no_more_give_back_than_a_running_load_needs(void **state)
 	account_add(ACCOUNT_TEXTS, 20 << 20);
 	atomic_store(&context.needy_waits, true);
 	tick(100, false, 0);
-	assert_true(pairs[2].wait.gave_back);
-	assert_false(pairs[1].wait.gave_back);
+	assert_int_equal(pairs[2].wait.state, WAIT_LINE_AGAIN);
+	assert_int_not_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
 	tick(101, false, 0); /* it needs more */
-	assert_true(pairs[1].wait.gave_back);
+	assert_int_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
 	tick(102, false, 0);
-	assert_false(pairs[0].wait.gave_back);
+	assert_int_not_equal(pairs[0].wait.state, WAIT_LINE_AGAIN);
 	atomic_store(&context.needy_waits, false);
 	account_add(ACCOUNT_TEXTS, -(20 << 20));
 	for (unsigned i = 0; i < 3; i++)
@@ -468,7 +468,7 @@ static void test_a_load_that_need_not_wait_takes_nothing_from_others(void **stat
 	assert_true(large.taken);
 	assert_ptr_equal(context.needy, &large.load);
 	tick(100, false, 0);
-	assert_false(pairs[1].wait.gave_back);
+	assert_int_not_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
 	fill_memory(true);
 	alarm(60);
 	assert_int_equal(pthread_create(&thread, NULL, take_two_megabytes, &large), 0);
@@ -480,7 +480,7 @@ static void test_a_load_that_need_not_wait_takes_nothing_from_others(void **stat
 	assert_true(large.taken);
 	assert_int_equal(large.load.room_until, 0); /* it may wait once more */
 	tick(101, false, 0);
-	assert_false(pairs[1].wait.gave_back);
+	assert_int_not_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
 	account_add(ACCOUNT_TEXTS, -(4 << 20));
 	context.needy = NULL;
 	context.heavy = 0;

@@ -578,7 +578,7 @@ static bool use_cache(void *arg)
 		good = good && m;
 		if (!m)
 			continue;
-		atomic_store(&m->stored, i % 2);
+		atomic_store(&m->state, i % 2 ? MODULE_STORED : MODULE_WHOLE);
 		page_cache_add(c, m);
 		page_cache_evict(c);
 		good = page_survives(c, m, 0, false) && page_survives(c, m, 1, true) && good;

@@ -69,7 +69,7 @@ static struct module *make_module(unsigned number, bool stored)
 	struct module_hash h = hash_of(number);
 	struct module *m = module_new(&h, make_map((uint8_t)number, false));
 	assert_non_null(m);
-	atomic_store(&m->stored, stored);
+	atomic_store(&m->state, stored ? MODULE_STORED : MODULE_WHOLE);
 	return m;
 }
 
@@ -552,7 +552,7 @@ static void test_locks_are_not_held_for_long(void **state)
 	struct module *large = module_new(&hash, make_map_of(1, LARGE, LARGE));
 	(void)state;
 	assert_non_null(large);
-	atomic_store(&large->stored, true);
+	atomic_store(&large->state, MODULE_STORED);
 	put_module(c, large);
 	module_unref(large);
 	for (unsigned i = 0; i < MODULES; i++)
@@ -641,7 +641,7 @@ static void *work(void *arg)
 		if (!m || what < 3) {
 			module_unref(m);
 			m = module_new(&h, make_map((uint8_t)name, what % 2));
-			atomic_store(&m->stored, next_random(&w->seed) % 2);
+			atomic_store(&m->state, next_random(&w->seed) % 2 ? MODULE_STORED : MODULE_WHOLE);
 			put_module(w->cache, m);
 		} else if (what < 5) {
 			page_cache_remove(w->cache, &h, what == 3 ? NULL : m);

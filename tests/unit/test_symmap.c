@@ -389,7 +389,8 @@ static void test_a_page_that_waited_until_the_text_was_gone(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, ask_late, &late), 0);
 	while (!late.thread || !sleeps(late.thread)) /* it waits for the maker */
 		nanosleep(&(struct timespec){0, MS}, NULL);
-	module_drop_text(l.module);
+	atomic_store(&l.module->state, MODULE_FINISHING);
+	module_finished(l.module, MODULE_STORED);
 	symmap_give(l.text, &maker);
 	pthread_join(thread, NULL);
 	assert_int_equal(late.err, ERR_OK);

@@ -970,6 +970,46 @@ static void test_a_page_after_one_that_lacked_memory(void **state)
 	buffer_release(&t);
 }
 
+static size_t unpacked;
+
+int __real_LZ4_decompress_safe(const char *from, char *to, int len, int cap);
+int __wrap_LZ4_decompress_safe(const char *from, char *to, int len, int cap);
+
+int __wrap_LZ4_decompress_safe(const char *from, char *to, int len, int cap)
+{
+	int n = __real_LZ4_decompress_safe(from, to, len, cap);
+	unpacked += n > 0 ? (size_t)n : 0;
+	return n;
+}
+
+/* As linkers lay functions out by how often they run. */
+static void test_names_in_another_order_than_addresses(void **state)
+{
+	enum { FUNCS = 20000, STEP = 7919 };
+	struct buffer t = text_new();
+	(void)state;
+	text_add(&t, "MODULE a b 0 c\nFILE 0 a.c\n");
+	for (unsigned i = 0; i < FUNCS; i++) {
+		unsigned at = i * STEP % FUNCS;
+		text_add(&t,
+		        "FUNC %x 10 0 std::vector<place_%u, allocator<place_%u>>::push_back(place_%u&&)\n%x 10 1 0\n",
+		        16 * at, at, at, at, 16 * at);
+	}
+	struct symreader *x = symreader_new(no_id, 0);
+	assert_non_null(x);
+	assert_int_equal(symreader_feed(x, t.data, t.len, NULL) || symreader_finish(x, NULL), ERR_OK);
+	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
+	unpacked = 0;
+	struct offmap *m = sympages_all(x->records, s, str_from(""));
+	assert_non_null(m);
+	print_message("%zu bytes unpacked for each name\n", unpacked / FUNCS);
+	assert_in_range(unpacked / FUNCS, 1, 9 << 10); /* a few lie in two blocks */
+	offmap_free(m);
+	symspans_free(s);
+	symreader_free(x);
+	buffer_release(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -993,6 +1033,7 @@ int main(void)
 	        cmocka_unit_test(test_what_is_counted_is_held),
 	        cmocka_unit_test(test_no_memory),
 	        cmocka_unit_test(test_a_page_after_one_that_lacked_memory),
+	        cmocka_unit_test(test_names_in_another_order_than_addresses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
