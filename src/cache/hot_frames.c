@@ -21,7 +21,7 @@ enum {
 	SETS = 64, /* of a shard */
 	WAYS = 4,
 	MISSES = 1024,   /* of a shard, remembered by a tag each */
-	WITHHELD = 64,   /* one of so many hits is none */
+	WITHHELD = 64,   /* of so many hits one is treated as a miss */
 	LARGEST = 16384, /* bytes of a text that is kept */
 };
 

@@ -139,7 +139,7 @@ void module_unref(struct module *m)
 {
 	if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	symmap_unref(m->text);
+	symmap_unref(m->records);
 	account_add(ACCOUNT_PAGES, -(int64_t)root_bytes(m->map));
 	offmap_free(m->map);
 	pthread_mutex_destroy(&m->lock);
@@ -279,7 +279,7 @@ static bool sweep_slots(
 		/* Looked at under the lock: whoever holds it relies on the pages that he puts there later. */
 		stays = !m->in_cache || atomic_load(&m->holds) || (spares && is_in_use(c, m));
 		/* what is evicted can be made, or had, again */
-		sweeps = !stays && (m->text || atomic_load(&m->state) == MODULE_STORED);
+		sweeps = !stays && (m->records || atomic_load(&m->state) == MODULE_STORED);
 		for (uint32_t n = 0; sweeps && n < SWEPT && i < count; n++)
 			*left += sweep_page(c, m, &slots[i++]);
 		pthread_mutex_unlock(&m->lock);
@@ -493,9 +493,9 @@ bool module_in_memory(struct module *m)
 	const struct offmap *map = m->map;
 	pthread_mutex_lock(&m->lock);
 	bool all = true;
-	for (uint32_t i = 0; i < map->code_count && all && !m->text; i++)
+	for (uint32_t i = 0; i < map->code_count && all && !m->records; i++)
 		all = map->code[i] != NULL;
-	for (uint32_t i = 0; i < map->string_count && all && !m->text; i++)
+	for (uint32_t i = 0; i < map->string_count && all && !m->records; i++)
 		all = map->strings[i] != NULL;
 	pthread_mutex_unlock(&m->lock);
 	return all;
@@ -515,7 +515,7 @@ void module_put_page(struct page_cache *c, struct module *m, uint32_t number, st
 static struct symmap *text_of(struct module *m)
 {
 	pthread_mutex_lock(&m->lock);
-	struct symmap *text = m->text;
+	struct symmap *text = m->records;
 	if (text)
 		symmap_ref(text);
 	pthread_mutex_unlock(&m->lock);
@@ -525,13 +525,13 @@ static struct symmap *text_of(struct module *m)
 static bool has_text(struct module *m, const struct symmap *text)
 {
 	pthread_mutex_lock(&m->lock);
-	bool has = m->text == text;
+	bool has = m->records == text;
 	pthread_mutex_unlock(&m->lock);
 	return has;
 }
 
-/* Makes a page from a text. While this thread waited, another may have made the page, or finished them all: then the
- * text may be gone, and the page evicted, as module_make_page has it. */
+/* Makes a page from records. While this thread waited, another may have made the page, or finished them all: then the
+ * records may be gone, and the page evicted, as module_make_page has it. */
 static enum err make_page(struct page_cache *c, struct module *m, struct symmap *text, enum page_kind kind,
         uint32_t number, struct page **out)
 {
@@ -566,10 +566,10 @@ enum err module_make_page(
 void module_finished(struct module *m, enum module_state state)
 {
 	pthread_mutex_lock(&m->lock);
-	struct symmap *text = m->text;
+	struct symmap *text = m->records;
 	assert(atomic_load(&m->state) == MODULE_FINISHING);
 	atomic_store(&m->state, state);
-	m->text = NULL;
+	m->records = NULL;
 	pthread_mutex_unlock(&m->lock);
 	symmap_unref(text);
 }

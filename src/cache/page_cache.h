@@ -18,10 +18,10 @@ struct symmap;
  *   memcached's root ───────────────► STORED
  */
 enum module_state {
-	MODULE_LOADED,    /* pages are made of its text as they are missed */
+	MODULE_LOADED,    /* pages are made of its records as they are missed */
 	MODULE_FINISHING, /* a finisher makes all; or has given up, and they are made as before */
-	MODULE_STORED,    /* no text: pages may be evicted one by one */
-	MODULE_WHOLE,     /* no text: only the whole module may be evicted */
+	MODULE_STORED,    /* no records: pages may be evicted one by one */
+	MODULE_WHOLE,     /* no records: only the whole module may be evicted */
 };
 
 /* A module whose root is known. lock guards the page slots of its map; everything else in the map is constant for its
@@ -29,15 +29,16 @@ enum module_state {
 struct module {
 	struct module_hash hash;
 	struct offmap *map;
-	struct symmap *text; /* under lock: missing pages are made from it; NULL: they are in memcached, if anywhere */
-	char label[128];     /* "name/id" for the log, if it was loaded here as a text; else empty */
+	struct symmap
+	        *records; /* under lock: missing pages are made from them; NULL: they are in memcached, if anywhere */
+	char label[128];  /* "name/id" for the log, if it was loaded here; else empty */
 	pthread_mutex_t lock;
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
 	                      loaded it */
-	atomic_bool shared; /* memcached has its root: pages that are made from the text are sent there */
+	atomic_bool shared; /* memcached has its root: pages that are made are sent there */
 	_Atomic(enum module_state) state;
-	atomic_uint sent;        /* pages that were made from the text and sent to memcached */
+	atomic_uint sent;        /* pages that were made and sent to memcached */
 	atomic_bool used;        /* since the clock last passed */
 	atomic_uint used_at;     /* page_cache_tick when it was last asked for */
 	int64_t since;           /* clock_now() when it was made */
@@ -74,9 +75,9 @@ void page_cache_evict(struct page_cache *c);
 bool page_cache_has_room(const struct page_cache *c, uint64_t bytes);
 /* Evicts this many bytes, whatever the budget; but no module that was asked for within the last ticks. */
 void page_cache_shrink(struct page_cache *c, uint64_t bytes);
-/* To be called once a second: tells what is in use. Without it nothing is. */
+/* To be called once a second: from how many calls ago a module was asked for follows whether it is in use. */
 void page_cache_tick(struct page_cache *c);
-/* Of the modules that were added with a text and are not finished the first, with a further reference; NULL if there is
+/* Of the modules that were loaded here and are not finished the first, with a further reference; NULL if there is
  * none. */
 struct module *page_cache_unfinished(struct page_cache *c);
 /* Removes a module; if `only` is not NULL, only if it is that one. Returns the bytes that this frees. */
@@ -86,10 +87,10 @@ int64_t page_cache_remove(struct page_cache *c, const struct module_hash *hash, 
 struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number);
 /* The page as cached, perhaps compressed, with a further reference, or NULL. */
 struct page *module_slot_page(struct module *m, enum page_kind kind, uint32_t number);
-/* Whether no page of it can be missing: all are in memory, or the text that they are made from is. */
+/* Whether no page of it can be missing: all are in memory, or the records that they are made from are. */
 bool module_in_memory(struct module *m);
-/* Makes a missing page from the module's text and puts it into its slot; *out gets a reference. *out is NULL if there
- * is no text (any more). ERR_NO_MEMORY. */
+/* Makes a missing page from the module's records and puts it into its slot; *out gets a reference. *out is NULL if
+ * there are no records (any more). ERR_NO_MEMORY. */
 enum err module_make_page(
         struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number, struct page **out);
 /* From FINISHING to STORED or WHOLE. */

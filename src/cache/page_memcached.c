@@ -332,9 +332,8 @@ struct storing {
 	struct mc_client *client;
 	struct module *module;
 	const struct store_options *options;
-	const struct store_source
-	        *source; /* NULL: what is stored by itself is tried once, for it can be had otherwise */
-	uint64_t total;  /* bytes that were stored */
+	const struct store_source *source; /* NULL: a value by itself, which is tried once: it can be made again */
+	uint64_t total;                    /* bytes that were stored */
 	/* the values that are to be sent together */
 	struct mc_item items[MC_SET_MAX];
 	struct buffer values[MC_SET_MAX];

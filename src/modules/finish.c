@@ -205,7 +205,7 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 		atomic_fetch_add(&m->sent, 1);
 		return;
 	}
-	struct finishing f = {.all = all, .module = m, .text = m->text};
+	struct finishing f = {.all = all, .module = m, .text = m->records};
 	atomic_fetch_add(&m->holds, 1);
 	finish_text(memcached, &f);
 	atomic_fetch_sub(&m->holds, 1);

@@ -38,7 +38,7 @@ void finish_module(struct finishers *all, struct module *m);
 /* Finishes a module if nothing was loaded for finish_after; and when it is done the next, as long as that holds. To be
  * called once a second. */
 void finish_when_idle(struct finishers *all, int64_t now);
-/* Sends a page that was made from a text to memcached, if its root is there; later, and perhaps not at all. */
+/* Sends a page that was made to memcached, if its root is there; later, and perhaps not at all. */
 void finish_page(struct finishers *all, struct module *m, uint32_t number, struct page *p);
 
 #endif

@@ -162,7 +162,7 @@ static enum outcome_class take_map(struct load *l, struct offmap *map, struct sy
 		symmap_unref(text);
 		return FAILURE_TEMPORARY;
 	}
-	l->module->text = text;
+	l->module->records = text;
 	l->loaded = true;
 	return OUTCOME_NONE;
 }

@@ -46,7 +46,7 @@ struct load {
 	struct build_id_question question;
 	enum want_lost lost;
 	int64_t since; /* clock_now() when it was asked for */
-	/* memory; while it runs, for its loader and who takes its text */
+	/* memory; while it runs, for its loader and the thread that reads what arrives */
 	struct load_context *context;
 	int64_t room_until; /* how long to wait for memory; 0: does not wait */
 	bool no_room;       /* it was given up because there was none */

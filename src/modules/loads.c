@@ -889,7 +889,7 @@ void loads_tick(struct loads *ls, int64_t now, bool look)
 	bool lacks = relieve(ls, now, &over);
 	atomic_store(&ls->context->short_of_memory, lacks);
 	admit(ls, !lacks && may_come_back(ls), &over);
-	wake_one(ls); /* a request may have let a text go, and tells nobody */
+	wake_one(ls); /* a request may have let records go, and tells nobody */
 	unlock_and_tell(ls, &over);
 }
 

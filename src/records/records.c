@@ -530,6 +530,8 @@ bool records_finish(struct records *r)
 	bool sorted = true;
 	for (uint32_t i = 1; i < r->symbol_count && sorted; i++)
 		sorted = symbol_order(&r->symbols[i - 1], &r->symbols[i]) < 0;
+	if (!sorted && !may_take(r, r->symbol_count * (uint64_t)sizeof *r->symbols)) /* as much again */
+		return false;
 	if (!sorted)
 		qsort(r->symbols, r->symbol_count, sizeof *r->symbols, symbol_order);
 	if (!finish_definitions(r, &r->files) || !finish_definitions(r, &r->origins) || !cut_strings(r) ||

@@ -11,7 +11,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
-#include "sym/index_scan.h"
+#include "sym/symbol_scan.h"
 #include "sym/line.h"
 
 enum { UNPACKED_SIZE = 64 << 10, KEPT_MAX = 4096 };
@@ -24,7 +24,7 @@ struct symfile_check {
 	struct unpacker *unpacker;
 	uint8_t *unpacked;
 	struct text_hash *hash;
-	symindex_scan *scan;
+	symbol_scan *scan;
 	bool seen_module;
 	size_t kept_len;
 	uint8_t kept[KEPT_MAX]; /* the beginning of the current line */
@@ -37,7 +37,7 @@ struct symfile_check *symfile_check_new(struct str id, uint64_t max)
 	if (!k)
 		return NULL;
 	k->max = max;
-	k->scan = symindex_scan_best();
+	k->scan = symbol_scan_best();
 	k->id = str_dup(id);
 	k->hash = text_hash_new();
 	if (k->id && k->hash)

@@ -84,7 +84,7 @@ static void load(struct loaded *l, const struct buffer *t, size_t most, uint64_t
 	l->module = module_new(&hash, symmap_map(l->text));
 	assert_non_null(l->module);
 	symmap_ref(l->text);
-	l->module->text = l->text;
+	l->module->records = l->text;
 }
 
 static void unload(struct loaded *l)

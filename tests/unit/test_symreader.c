@@ -23,7 +23,7 @@
 #include "plain_map.h"
 #include "plain_sym.h"
 #include "seed.h"
-#include "sym/index_scan.h"
+#include "sym/symbol_scan.h"
 #include "sym/line.h"
 #include "records/pages.h"
 #include "sym/reader.h"
@@ -105,15 +105,15 @@ static void test_scans(void **state)
 		assert_non_null(exact);
 		memcpy(exact, t.data, t.len);
 		for (const uint8_t *at = exact; at < end; at = (uint8_t *)memchr(at, '\n', (size_t)(end - at)) + 1) {
-			const uint8_t *plain = symindex_scan_by(0)(at, end);
-			for (unsigned which = 1; which < SYMINDEX_SCANS; which++)
-				if (symindex_scan_by(which))
-					assert_ptr_equal(symindex_scan_by(which)(at, end), plain);
+			const uint8_t *plain = symbol_scan_by(0)(at, end);
+			for (unsigned which = 1; which < SYMBOL_SCANS; which++)
+				if (symbol_scan_by(which))
+					assert_ptr_equal(symbol_scan_by(which)(at, end), plain);
 		}
 		free(exact);
 		buffer_release(&t);
 	}
-	assert_null(symindex_scan_by(SYMINDEX_SCANS));
+	assert_null(symbol_scan_by(SYMBOL_SCANS));
 }
 
 static void add_field(struct buffer *t, bool hex, uint64_t *seed)

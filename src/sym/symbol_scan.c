@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "sym/index_scan.h"
+#include "sym/symbol_scan.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -94,7 +94,7 @@ __attribute__((target("avx2"))) static const uint8_t *scan_avx2(const uint8_t *a
 
 #endif
 
-symindex_scan *symindex_scan_by(unsigned which)
+symbol_scan *symbol_scan_by(unsigned which)
 {
 	if (!which)
 		return scan_lines;
@@ -108,11 +108,11 @@ symindex_scan *symindex_scan_by(unsigned which)
 	return NULL;
 }
 
-symindex_scan *symindex_scan_best(void)
+symbol_scan *symbol_scan_best(void)
 {
-	symindex_scan *best = scan_lines;
-	for (unsigned i = 0; i < SYMINDEX_SCANS; i++)
-		if (symindex_scan_by(i))
-			best = symindex_scan_by(i);
+	symbol_scan *best = scan_lines;
+	for (unsigned i = 0; i < SYMBOL_SCANS; i++)
+		if (symbol_scan_by(i))
+			best = symbol_scan_by(i);
 	return best;
 }
