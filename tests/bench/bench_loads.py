@@ -5,8 +5,8 @@
     tests/bench/bench_loads.py [--build build] [--functions 33000] [--rounds 5] [--quick] [--json]
 
 Once: a large module that is asked for once, for one frame. The processor time is compared with that of its parts, each
-measured alone: receiving the file, bench_parse inflating it and making its index and spans and as many pages as were stored.
-Once more for a file that is not compressed, whose text the server has to keep. Two: of two responders that share memcached the second is asked 50 ms
+measured alone: receiving the file, bench_parse inflating it, reading it into records and making spans and as many pages as were
+stored. Once more for a file that is not compressed. Two: of two responders that share memcached the second is asked 50 ms
 after the first, with memcached a delay away. --json: as bench.py reads it."""
 
 import argparse
@@ -36,8 +36,8 @@ AFTER = 0.05  # seconds
 DELAYS = (0.0, 0.0005, 0.002)  # seconds to memcached and back
 LEVEL = 6  # of gzip
 # Why they are missed.
-GZIP_WALL = "the kernel's memory for gzip that is kept and the index"
-PLAIN_WALL = "the kernel's memory for text that is kept; copies through curl"
+GZIP_WALL = "records are made of all the text, on two threads"
+PLAIN_WALL = "records are made of all the text; copies through curl"
 CONFIG = {"background_share": "5", "finish_after": "30s", "log_level": "info"}  # the defaults: a map that was asked for once stays in parts
 
 
@@ -118,7 +118,7 @@ def load_once(module):
 
 
 def parts_of(program, path, pages):
-    """Seconds for inflating, the index, the spans and so many pages."""
+    """Seconds for inflating, the records, the spans and so many pages."""
     found = json.loads(subprocess.run([program, path, "5"], capture_output=True, text=True, check=True).stdout)
     inflating = found["text"] / found["gunzip"]["median"] if "gunzip" in found else 0
     return inflating + found["text"] / found["index"]["median"] + found["spans_ms"] / 1e3 + pages * found["page_us"] / 1e6
