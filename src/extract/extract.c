@@ -327,6 +327,8 @@ static enum err open_pdb(struct extraction *x, int fd)
 	enum err err = pdb_open(&x->pdb, fd, x->wanted.base, x->error);
 	if (!err)
 		err = pdb_types_open(&x->pdb, x->error);
+	if (!err)
+		err = pdb_sources_open(&x->pdb, x->error);
 	if (err)
 		return err;
 	size_t count = x->pdb.module_count;

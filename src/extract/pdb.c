@@ -83,6 +83,10 @@ static enum err read_info(struct pdb *p, struct error *e)
 	if (p->info.bytes.len < 32)
 		return damaged(e, "the stream with its id is cut off");
 	uint32_t stream = named_stream(p, "/names");
+	p->srcsrv_stream = named_stream(p, "srcsrv");
+	p->link_stream = named_stream(p, "sourcelink$1");
+	if (!p->link_stream)
+		p->link_stream = named_stream(p, "sourcelink");
 	if (stream)
 		err = msf_read(&p->msf, stream, &p->names, e);
 	struct str names = p->names.bytes;
@@ -260,10 +264,18 @@ enum err pdb_open(struct pdb *p, int fd, uint64_t base, struct error *e)
 	return err;
 }
 
+enum err pdb_sources_open(struct pdb *p, struct error *e)
+{
+	enum err err = p->srcsrv_stream ? msf_read(&p->msf, p->srcsrv_stream, &p->srcsrv, e) : ERR_OK;
+	if (!err && p->link_stream)
+		err = msf_read(&p->msf, p->link_stream, &p->link, e);
+	return err ? err : pdb_sources_read(&p->sources, p->srcsrv.bytes, p->link.bytes, e);
+}
+
 void pdb_close(struct pdb *p)
 {
-	struct msf_bytes *all[] = {&p->info, &p->dbi, &p->names, &p->header_bytes, &p->own_header_bytes, &p->move_bytes,
-	        &p->types.stream, &p->ids.stream};
+	struct msf_bytes *all[] = {&p->srcsrv, &p->link, &p->info, &p->dbi, &p->names, &p->header_bytes,
+	        &p->own_header_bytes, &p->move_bytes, &p->types.stream, &p->ids.stream};
 	for (size_t i = 0; i < sizeof all / sizeof *all && p->msf.file; i++)
 		msf_bytes_release(&p->msf, all[i]);
 	for (size_t i = 0; p->exports && i < p->module_count; i++)
@@ -274,6 +286,7 @@ void pdb_close(struct pdb *p)
 	free(p->next_of_name);
 	map64_release(&p->modules_by_name);
 	map64_release(&p->imported);
+	pdb_sources_release(&p->sources);
 	free(p->types.places);
 	free(p->ids.places);
 	free(p->modules);

@@ -9,6 +9,7 @@
 
 #include "base/map64.h"
 #include "extract/msf.h"
+#include "extract/pdb_sources.h"
 #include "extract/view.h"
 
 struct pdb_module {
@@ -55,6 +56,9 @@ struct pdb_exports {
 
 struct pdb {
 	struct msf msf;
+	uint32_t srcsrv_stream, link_stream; /* 0: none */
+	struct msf_bytes srcsrv, link;
+	struct pdb_sources sources; /* empty until pdb_sources_open */
 	struct msf_bytes info, dbi, names, header_bytes, own_header_bytes, move_bytes;
 	struct str strings; /* of names, as checksums and imports refer to them */
 	struct build_id id;
@@ -81,6 +85,8 @@ struct pdb {
 /* fd may be closed afterwards. ERR_CORRUPT: the text names the place. It must be closed also after a failure. */
 enum err pdb_open(struct pdb *p, int fd, uint64_t base, struct error *e);
 void pdb_close(struct pdb *p);
+/* Reads where its source files are in repositories. ERR_NO_MEMORY. */
+enum err pdb_sources_open(struct pdb *p, struct error *e);
 /* The module that owns an address; UINT32_MAX: none. */
 uint32_t pdb_owner(const struct pdb *p, uint16_t section, uint32_t offset);
 /* Calls take for the parts of len bytes of code, at addresses of the program; `skip`: how many bytes of them come

@@ -55,7 +55,8 @@ static bool next_symbol(const struct pdb_reader *r, uint32_t at, struct symbol *
 
 /* ---- lines ---- */
 
-/* The path of a file, by the offset of its checksum, which has that of its name. data is NULL if out of memory. */
+/* The path of a file, or its name in a repository, by the offset of its checksum, which has that of its name. data is
+ * NULL if out of memory. */
 static struct str path_of(struct pdb_reader *r, uint32_t file)
 {
 	uint64_t known = map64_get(&r->paths, (uint64_t)file + 1);
@@ -63,7 +64,11 @@ static struct str path_of(struct pdb_reader *r, uint32_t file)
 		return known > 1 ? intern_at(known) : (struct str){"", 0};
 	struct reader entry = reader_at(r->checksums, file);
 	uint64_t name = read_fixed(&entry, 4, false);
-	struct str path = entry.bad ? (struct str){"", 0} : intern_add(&r->strings, text_at(r->p->strings, name));
+	struct str own = text_at(r->p->strings, name);
+	char place[SOURCE_NAME_MAX];
+	if (!entry.bad && pdb_sources_name(&r->p->sources, own, place))
+		own = str_from(place);
+	struct str path = entry.bad ? (struct str){"", 0} : intern_add(&r->strings, own);
 	if (path.data && !map64_put(&r->paths, (uint64_t)file + 1, path.len ? (uintptr_t)path.data : 1))
 		path.data = NULL;
 	return path;

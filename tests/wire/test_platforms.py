@@ -145,6 +145,50 @@ def test_names_are_those_of_dump_syms(made):
     assert any(re.fullmatch(r"n\d::Pile<[a-z ]+,\d>::top\(\) const", name) for name in names)
 
 
+SRCSRV = """SRCSRV: ini ------------------------------------------------\r
+VERSION=2\r
+VERCTRL=http\r
+SRCSRV: variables ------------------------------------------\r
+HGSERVER=https://hg.mozilla.org/mozilla-central\r
+HTTP_EXTRACT_TARGET=%hgserver%/raw-file/%var3%/%var2%\r
+SRCSRVTRG=%http_extract_target%\r
+SRCSRV: source files ---------------------------------------\r
+{lines}SRCSRV: end ------------------------------------------------\r
+"""
+
+
+@pytest.mark.parametrize("form", ["srcsrv", "sourcelink", "other", "damaged"])
+def test_files_are_named_as_their_repositories_have_them(made, form):
+    """As Mozilla's dump_syms writes them, so that profilers and /source/v1 open them. The linker puts in the streams."""
+    objects = [f"{name}-x64.obj" for name in made.names]
+    files = {f["file"] for frame in v5_frames(run("symbolicate", "--json", made.path("x64.pdb"), *map(hex, draw(made.path("x64.exe")))).stdout)
+             for f in [frame, *frame.get("inlines", [])] if f.get("file")}  # fmt: skip
+    folder = os.path.dirname(next(f for f in files if f.endswith("m0.cc")))
+    revision, other = "1706d4d54ec68fae1280305b70a02cb24c16ff68", "0a" * 20
+    if form == "srcsrv":
+        text = SRCSRV.format(lines="".join(f"{f.upper()}*src/{os.path.basename(f)}*{revision}\r\n" for f in sorted(files) if not f.endswith("m1.cc")))
+        want = {f: f"hg:hg.mozilla.org/mozilla-central:src/{os.path.basename(f)}:{revision}" for f in files if not f.endswith("m1.cc")}
+    elif form == "sourcelink":
+        links = {folder + "/m1.cc": f"https://raw.githubusercontent.com/a/b/{other}/one.cc", folder + "/*": f"https://raw.githubusercontent.com/a/b/{revision}/src/*"}
+        text = json.dumps({"documents": links}, indent=1).replace("/", "\\\\")
+        text = text.replace("https:\\\\\\\\", "https://")
+        text = re.sub(r'"(https://[^"]*)"', lambda m: '"' + m[1].replace("\\\\", "/") + '"', text)
+        want = {f: f"git:github.com/a/b:src/{os.path.basename(f)}:{revision}" for f in files}
+        want[folder + "/m1.cc"] = f"git:github.com/a/b:one.cc:{other}"
+    elif form == "other":
+        text, want = json.dumps({"documents": {folder + "/*": "https://example.org/*"}}), {}
+    else:
+        text, want = SRCSRV.format(lines=f"{folder}/m0.cc*%var1%\r\n").replace("=%http", "=%srcsrvtrg%%var9%"), {}
+    name = "sourcelink$1" if form in ("sourcelink", "other") else "srcsrv"
+    made.write("stream", text)
+    made.run(tool("lld-link"), "/nologo", "/opt:ref,noicf", "/machine:x64", "/nodefaultlib", "/entry:start", "/subsystem:console", "/debug:full",
+             "/out:told.exe", "/pdb:told.pdb", f"/pdbstream:{name}=stream", *objects)  # fmt: skip
+    addresses = [hex(a) for a in draw(made.path("x64.exe"))]
+    plain, told = ([(f.get("file"), [i.get("file") for i in f.get("inlines", [])]) for f in v5_frames(run("symbolicate", "--json", made.path(p), *addresses).stdout)]
+                   for p in ("x64.pdb", "told.pdb"))  # fmt: skip
+    assert told == [(want.get(own, own), [want.get(i, i) for i in inner]) for own, inner in plain]
+
+
 def test_the_file_of_a_module_in_each_place(made, tmp_path):
     """As symbol servers have it, as a cabinet, and by UUID; asked for by the debug id alone."""
     windows = call(SYMBTOOL, "file-id", made.path("x64.pdb"))
