@@ -188,6 +188,8 @@ struct gunzip {
 	enum err broken; /* the first failure, which is final */
 	bool ended;      /* the last byte consumed ended a member or was padding */
 	bool padded;     /* padding was found, so nothing else may follow */
+	bool ignores;    /* what follows, */
+	bool trails;     /* which there is */
 };
 
 struct gunzip *gunzip_new(void)
@@ -212,17 +214,31 @@ void gunzip_reset(struct gunzip *g)
 	inflater_reset(&g->inflater);
 	g->broken = ERR_OK;
 	g->ended = false;
-	g->padded = false;
+	g->padded = g->trails = false;
+}
+
+void gunzip_ignore_trailing(struct gunzip *g)
+{
+	g->ignores = true;
+}
+
+bool gunzip_trails(const struct gunzip *g)
+{
+	return g->trails;
 }
 
 /* After a member: skips zero bytes; if there are none, gets ready for another member. */
 static void pass_padding(struct gunzip *g, struct flow *f)
 {
+	enum { MEMBER = 0x1f }; /* the first byte of one */
 	while (f->in_len > 0 && *f->in == 0) {
 		flow_advance(f, f->in + 1, f->out);
 		g->padded = true;
 	}
-	if (f->in_len > 0 && g->padded)
+	g->trails = g->trails || (g->ignores && f->in_len > 0 && (g->padded || *f->in != MEMBER));
+	if (g->trails)
+		flow_advance(f, f->in + f->in_len, f->out);
+	else if (f->in_len > 0 && g->padded)
 		g->broken = ERR_CORRUPT;
 	else if (f->in_len > 0)
 		gunzip_reset(g);

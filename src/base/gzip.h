@@ -16,6 +16,10 @@ struct gunzip;
 struct gunzip *gunzip_new(void);
 void gunzip_free(struct gunzip *g);
 void gunzip_reset(struct gunzip *g);
+/* From now on what follows the last member and starts no other is ignored, as gzip(1) does; gunzip_trails says whether
+ * there was such. */
+void gunzip_ignore_trailing(struct gunzip *g);
+bool gunzip_trails(const struct gunzip *g);
 /* Consumes *in and *in_len, fills out, and sets *out_len to the bytes written. ERR_CORRUPT (bad header, data, CRC or
  * length), ERR_NO_MEMORY; then *in and *in_len mean nothing. Call again while *in_len > 0 or *out_len == out_cap. */
 enum err gunzip_step(

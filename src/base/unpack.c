@@ -67,9 +67,11 @@ static bool start_gzip(struct unpacker *u)
 {
 	if (!u->gunzip)
 		u->gunzip = gunzip_new();
-	if (u->gunzip)
-		gunzip_reset(u->gunzip);
-	return u->gunzip != NULL;
+	if (!u->gunzip)
+		return false;
+	gunzip_reset(u->gunzip);
+	gunzip_ignore_trailing(u->gunzip);
+	return true;
 }
 
 static bool start_zstd(struct unpacker *u)
@@ -97,6 +99,11 @@ enum err unpacker_step(
 bool unpacker_complete(const struct unpacker *u)
 {
 	return u->packing == PACKING_ZSTD ? unzstd_complete(u->unzstd) : gunzip_complete(u->gunzip);
+}
+
+bool unpacker_trails(const struct unpacker *u)
+{
+	return u->packing == PACKING_GZIP && gunzip_trails(u->gunzip);
 }
 
 const char *unpacker_bad(const struct unpacker *u)

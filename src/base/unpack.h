@@ -27,6 +27,8 @@ enum err unpacker_step(
         struct unpacker *u, const uint8_t **in, size_t *in_len, uint8_t *out, size_t out_cap, size_t *out_len);
 /* Whether the input so far is whole. */
 bool unpacker_complete(const struct unpacker *u);
+/* Whether bytes that belong to no gzip followed it, which were ignored. */
+bool unpacker_trails(const struct unpacker *u);
 /* "bad gzip" and "gzip ends early", or the same with zstd. */
 const char *unpacker_bad(const struct unpacker *u);
 const char *unpacker_cut(const struct unpacker *u);

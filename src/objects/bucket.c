@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/hex.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "base/utf8.h"
 #include "objects/bucket_backend.h"
@@ -272,6 +273,9 @@ static void try_source(struct bucket_client *c, unsigned source, const char *pat
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 	else
 		backend->fetch(own, path, &c->body, cancel, result);
+	if (own && result->outcome == BUCKET_OK && bucket_body_trails(&c->body))
+		log_event(LOG_LEVEL_WARNING, "trailing bytes", "%s from %s: bytes behind its gzip are ignored", path,
+		        bucket_source_name(c->sources, source));
 	result->wire_bytes = c->body.layers[0].bytes;
 	result->text_bytes = c->body.text;
 	result->begun = c->body.begun;

@@ -48,6 +48,8 @@ enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket
 enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len);
 /* The object ends here: BUCKET_BROKEN if its gzip or zstd does not. */
 enum bucket_outcome bucket_body_end(struct bucket_body *b);
+/* Whether its gzip was followed by bytes that were ignored. */
+bool bucket_body_trails(const struct bucket_body *b);
 
 /* A listing that runs. */
 struct bucket_listing {

@@ -214,3 +214,11 @@ enum bucket_outcome bucket_body_end(struct bucket_body *b)
 	}
 	return b->outcome;
 }
+
+bool bucket_body_trails(const struct bucket_body *b)
+{
+	bool trails = false;
+	for (unsigned i = 0; i < BODY_LAYERS && !b->raw; i++)
+		trails |= b->layers[i].packing == PACKING_GZIP && unpacker_trails(b->layers[i].unpacker);
+	return trails;
+}

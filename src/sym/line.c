@@ -161,6 +161,26 @@ bool line_read_module(struct line l, struct str *id)
 	return ok && id->len && take_rest(&l).len;
 }
 
+const char *line_foreign(const uint8_t *at, const uint8_t *end)
+{
+	static const struct {
+		const char *begin;
+		uint8_t len;
+		const char *is;
+	} kinds[] = {
+	        {"\xff\xfe", 2, ": it is UTF-16, not UTF-8"},
+	        {"\xfe\xff", 2, ": it is UTF-16, not UTF-8"},
+	        {"\x1f\x8b", 2, ": it is packed as gzip once more"},
+	        {"<", 1, ": it is HTML or XML, perhaps a server's error message"},
+	};
+	while (at < end && (is_blank(*at) || *at == '\r'))
+		at++;
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+		if ((size_t)(end - at) >= kinds[i].len && memcmp(at, kinds[i].begin, kinds[i].len) == 0)
+			return kinds[i].is;
+	return "";
+}
+
 bool line_read_symbol(struct line l, bool is_public, uint64_t *addr, uint64_t *size, struct str *name)
 {
 	uint64_t parameters;

@@ -35,6 +35,8 @@ enum line_kind line_take_kind(struct line *l);
 
 /* Read the fields after the keyword. False if the line is damaged. Strings point into the line; a name may be empty. */
 bool line_read_module(struct line l, struct str *id); /* keyword included; a byte order mark may precede it */
+/* What a first line that is not MODULE shows the file to be: ": it is UTF-16, not UTF-8", or "". */
+const char *line_foreign(const uint8_t *at, const uint8_t *end);
 /* Whether it is the id that is asked for, whatever the case. One of 32 digits lacks its age: 0. */
 bool line_is_module_id(struct str id, struct str asked);
 /* FUNC or PUBLIC, which has size 0. */

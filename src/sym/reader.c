@@ -117,12 +117,17 @@ static bool set_code_file(struct symreader *x, struct str id, struct str name)
 	return true;
 }
 
+static enum err no_module(const uint8_t *at, const uint8_t *end, struct error *e)
+{
+	return error_set(e, ERR_CORRUPT, "no MODULE line at the start%s", line_foreign(at, end));
+}
+
 static enum err read_module(struct symreader *x, struct line l, struct error *e)
 {
 	struct symreader_state *s = x->state;
 	struct str id;
 	if (!line_read_module(l, &id))
-		return error_set(e, ERR_CORRUPT, "no MODULE line at the start");
+		return no_module(l.at, l.end, e);
 	if (s->id_len && !line_is_module_id(id, (struct str){s->id, s->id_len}))
 		return error_set(e, ERR_CORRUPT, "MODULE line has another debug id");
 	s->seen_module = true;
@@ -345,7 +350,7 @@ static enum err read_lines(struct symreader *x, const uint8_t *at, const uint8_t
 	const uint8_t *start = at;
 	if (!s->seen_module) {
 		const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
-		enum err err = stop - at > BREAKPAD_LINE_MAX ? error_set(e, ERR_CORRUPT, "no MODULE line at the start")
+		enum err err = stop - at > BREAKPAD_LINE_MAX ? no_module(at, stop, e)
 		                                             : read_module(x, line_content(at, stop), e);
 		if (err)
 			return err;
@@ -388,7 +393,7 @@ static enum err keep_line(struct symreader *x, const uint8_t *data, size_t len, 
 		s->carry_place = place;
 	bool too_long = s->carry_len + len > BREAKPAD_LINE_MAX;
 	if (too_long && !s->seen_module)
-		return error_set(e, ERR_CORRUPT, "no MODULE line at the start");
+		return s->carry_len ? no_module(s->carry, s->carry + s->carry_len, e) : no_module(data, data + len, e);
 	if (too_long)
 		len = BREAKPAD_LINE_MAX - s->carry_len; /* its keyword may be cut between the two chunks */
 	if (!array_reserve(&s->carry, &s->carry_cap, s->carry_len + len + 1, sizeof *s->carry))

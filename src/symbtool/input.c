@@ -10,12 +10,14 @@
 
 #include "base/unpack.h"
 #include "extract/view.h"
+#include "symbtool/cli.h"
 
 enum { BLOCK = 256 << 10 };
 
 struct input {
 	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
 	void *arg;
+	const char *path;
 	struct unpacker *unpacker; /* NULL: not packed */
 	uint8_t *inflated;
 };
@@ -61,13 +63,15 @@ static enum err read_all(struct input *in, FILE *f, uint8_t *block, struct error
 		err = error_set(e, ERR_IO, "%s", strerror(errno));
 	if (!err && in->unpacker && !unpacker_complete(in->unpacker))
 		err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(in->unpacker));
+	if (!err && in->unpacker && unpacker_trails(in->unpacker))
+		complain(in->path, "bytes behind its gzip are ignored");
 	return err;
 }
 
 enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e),
         void *arg, struct error *e)
 {
-	struct input in = {take, arg, NULL, NULL};
+	struct input in = {.take = take, .arg = arg, .path = path};
 	FILE *f = fopen(path, "rbe");
 	uint8_t *block = malloc(BLOCK);
 	enum err err = ERR_OK;

@@ -64,11 +64,16 @@ const struct symfile_facts *symfile_check_facts(const struct symfile_check *k)
 
 /* ---- lines ---- */
 
+static enum err no_module(const uint8_t *at, const uint8_t *end, struct error *e)
+{
+	return error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line%s", line_foreign(at, end));
+}
+
 static enum err check_module(struct symfile_check *k, struct line l, struct error *e)
 {
 	struct str id;
 	if (!line_read_module(l, &id))
-		return error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line");
+		return no_module(l.at, l.end, e);
 	if (!line_is_module_id(id, str_from(k->id)))
 		return error_set(e, ERR_BAD_REQUEST, "line 1: the id is %.*s instead of %.80s",
 		        STR_FMT(str_first(id, 80)), k->id);
@@ -143,7 +148,7 @@ static enum err take_text(struct symfile_check *k, const uint8_t *data, size_t l
 	/* what begins otherwise need not be read to its end */
 	if (!err && !k->seen_module && k->kept_len >= 6 && memcmp(k->kept, "MODULE", 6) != 0 &&
 	        memcmp(k->kept, "\xef\xbb\xbf", 3) != 0)
-		err = error_set(e, ERR_BAD_REQUEST, "line 1 is not a MODULE line");
+		err = no_module(k->kept, k->kept + k->kept_len, e);
 	return err;
 }
 

@@ -65,6 +65,12 @@ static void flush_pending(struct text_reader *r, bool caller)
 	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
 }
 
+/* In the list of frames another one follows, so it is a caller. */
+void text_json_flush(struct text_reader *r)
+{
+	flush_pending(r, r->stacks.in_json);
+}
+
 /* at: of the brace that ends the object. */
 static void end_frame(struct text_reader *r, const struct text_object *o, const char *at)
 {

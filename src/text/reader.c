@@ -270,6 +270,7 @@ void text_found_own(struct text_reader *r, const struct text_own *own)
 	struct text_frame f = {.line = r->line - r->inner_lines, .module = TEXT_NO_MODULE, .named = true, .own = *own};
 	if (!r->stacks.wanted || r->result)
 		return;
+	text_json_flush(r);
 	r->named_frames++;
 	tell_in_stack(r, &f);
 }
@@ -296,6 +297,7 @@ bool text_found(struct text_reader *r, struct text_frame *f, struct str path, st
 {
 	if (r->result || path.len > TEXT_NAME_MAX || id.len > TEXT_NAME_MAX)
 		return true;
+	text_json_flush(r);
 	f->line = f->line ? f->line : r->line - r->inner_lines;
 	f->module = TEXT_NO_MODULE;
 	f->process = f->process ? f->process : r->maps.process;

@@ -276,6 +276,36 @@ static void junk_behind(void **state)
 	free(text.data);
 }
 
+static void junk_behind_is_ignored_if_that_is_wanted(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *bytes;
+		size_t len;
+		bool good, trails;
+	} behind[] = {{"", 0, true, false}, {"\0\0", 2, true, false}, {"junk", 4, true, true},
+	        {"\0junk", 5, true, true}, {"\x1fjunk", 5, false, false}};
+	struct bytes text = make_text(3000), packed = zlib_pack(text, 6, false);
+	for (size_t k = 0; k < sizeof behind / sizeof *behind; k++)
+		for (unsigned i = 0; i < CHUNKS; i++) {
+			struct bytes rest = bytes_new(behind[k].len), out = bytes_new(5000);
+			memcpy(rest.data, behind[k].bytes, behind[k].len);
+			struct bytes both = join(packed, rest);
+			struct gunzip *g = gunzip_new();
+			gunzip_ignore_trailing(g);
+			assert_int_equal(unpack_with(g, both, chunks[i], 1000, &out) == ERR_OK, behind[k].good);
+			assert_int_equal(gunzip_trails(g), behind[k].trails);
+			assert_true(
+			        !behind[k].good || (out.len == text.len && memcmp(out.data, text.data, text.len) == 0));
+			gunzip_free(g);
+			free(both.data);
+			free(rest.data);
+			free(out.data);
+		}
+	free(packed.data);
+	free(text.data);
+}
+
 /* As from tapes and block devices; gzip(1) ignores it. What follows it is none. */
 static void zeros_behind_are_padding(void **state)
 {
@@ -412,6 +442,7 @@ int main(void)
 	        cmocka_unit_test(bad_crc_and_length),
 	        cmocka_unit_test(every_flipped_bit),
 	        cmocka_unit_test(junk_behind),
+	        cmocka_unit_test(junk_behind_is_ignored_if_that_is_wanted),
 	        cmocka_unit_test(zeros_behind_are_padding),
 	        cmocka_unit_test(no_gzip_at_all),
 	        cmocka_unit_test(bomb),

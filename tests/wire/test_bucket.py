@@ -218,6 +218,20 @@ def test_zeros_behind_gzip_are_padding(one):
     is_found(ask(one, module), module)
 
 
+@pytest.mark.parametrize("behind", [b"junk", bytes(7) + b"junk"])
+def test_bytes_behind_gzip_are_ignored_with_a_warning(one, behind):
+    """As gzip(1) does. What begins like gzip must be some."""
+    module = fresh(one, SAMPLE, compress=True)
+    with open(one.symbols.path(*module), "ab") as out:
+        out.write(behind)
+    is_found(ask(one, module), module)
+    wait_for(lambda: any(line["event"] == "trailing bytes" and module[0] in line["text"] for line in one.daemon.log_lines()), "a warning")
+    bad = fresh(one, SAMPLE, compress=True)
+    with open(one.symbols.path(*bad), "ab") as out:
+        out.write(b"\x1f\x8bjunk")
+    is_missing(ask(one, bad), bad)
+
+
 def test_junk_is_corrupt(one):
     module = fresh(one)
     one.bucket.misbehave(module, "junk")

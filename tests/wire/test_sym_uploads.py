@@ -167,8 +167,9 @@ BAD = {
     "bad gzip": (gzip.compress(TEXT)[:-8] + b"12345678", "bad gzip"),
     "cut zstd": (zstd(TEXT)[:-5], "zstd ends early"),
     "bad zstd": (zstd(TEXT) + b"junk", "bad zstd"),
-    "a page of HTML": (b"<!DOCTYPE html>" + b"x" * 100_000, "line 1 is not a MODULE line"),
-    "gzip in gzip": (gzip.compress(gzip.compress(TEXT)), "line 1 is not a MODULE line"),
+    "a page of HTML": (b"<!DOCTYPE html>" + b"x" * 100_000, "line 1 is not a MODULE line: it is HTML or XML"),
+    "UTF-16": (TEXT.decode().encode("utf-16"), "line 1 is not a MODULE line: it is UTF-16, not UTF-8"),
+    "gzip in gzip": (gzip.compress(gzip.compress(TEXT)), "line 1 is not a MODULE line: it is packed as gzip once more"),
     "binary": (b"MODULE\0\xff" * 1000, "line 1 is not a MODULE line"),
 }
 
