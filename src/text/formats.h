@@ -225,7 +225,8 @@ extern const size_t text_markup_size; /* of a struct text_markup */
 bool text_read_pipes(struct text_reader *r, struct rest line);
 /* minidump-stackwalk, Sentry, .ips of Apple, Node.js, MongoDB, ABRT */
 bool text_read_json(struct text_reader *r, struct rest line);
-/* Tells the frame that waits to know whether it is the last of its list: another frame follows, perhaps of a later line. */
+/* Tells the frame that waits to know whether it is the last of its list: another frame follows, perhaps of a later
+ * line. */
 void text_json_flush(struct text_reader *r);
 /* Unreal Engine, Unity, Dart */
 bool text_read_engine(struct text_reader *r, struct rest line);
