@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "text/file_offsets.h"
+#include "text/module_table.h"
 #include "text/reader.h"
 #include "text/unescape.h"
 #include "text/write_names.h"
@@ -41,6 +42,7 @@ struct text {
 	bool in_files;       /* some frames are offsets in files */
 	bool *confirmed;     /* by want: its offsets in the file are such in the image */
 	bool asked_segments; /* of sources: where executables are loaded */
+	uint8_t *names;      /* by want: under so many other names it was looked for */
 	/* Used by the reply. Counting grows them to the size they need, so that writing needs no memory. */
 	struct buffer piece, escaped;
 	struct text_call *calls;
@@ -192,7 +194,8 @@ static enum err make_request(struct text *t, struct error *e)
 	struct request_module *module = arena_calloc(arena, (size_t)modules + 1, sizeof *module);
 	struct request_frame *frames = arena_calloc(arena, t->asked_count + 1, sizeof *frames);
 	t->confirmed = arena_calloc(arena, (size_t)modules + 1, sizeof *t->confirmed); /* wants are no more */
-	if (!job || !stack || !module || !frames || !t->confirmed)
+	t->names = arena_calloc(arena, (size_t)modules + 1, sizeof *t->names);
+	if (!job || !stack || !module || !frames || !t->confirmed || !t->names)
 		return no_memory(e);
 	for (uint32_t i = 0; i < modules; i++) {
 		const struct text_module *m = text_reader_module(t->reader, i);
@@ -382,6 +385,49 @@ static enum symbolicate_result ask_for_segments(struct inquiry *s)
 		result = one ? one : result;
 	}
 	return result;
+}
+
+/* ---- names of Windows ---- */
+
+/* "app.exe" of the text is "app.pdb" where symbols are stored. *more: it is to be looked for. */
+static enum symbolicate_result try_another_name(struct inquiry *s, uint32_t want, bool *more)
+{
+	struct text *t = s->user;
+	struct module_want *w = &s->wants[want];
+	char room[TEXT_NAME_MAX];
+	struct str other, build_id = {"", 0}, id = w->id;
+	if (w->state != WANT_FAILED || w->failure != FAILURE_MISSING || !text_is_windows_id(id) ||
+	        !text_other_name(w->name, t->names[want], room, &other))
+		return SYMBOLICATE_OK;
+	char *name = arena_alloc(s->exchange->arena, other.len);
+	if (!name)
+		return SYMBOLICATE_NO_MEMORY;
+	memcpy(name, room, other.len);
+	t->names[want]++;
+	module_want_release(w);
+	*w = (struct module_want){.state = WANT_FAILED};
+	if (!modules_want(s->modules, w, (struct str){name, other.len}, id, build_id))
+		return SYMBOLICATE_NO_MEMORY;
+	modules_resolve(s->modules, w, 1, s->wait.deadline);
+	*more = true;
+	return SYMBOLICATE_OK;
+}
+
+static enum symbolicate_result try_other_names(struct inquiry *s)
+{
+	bool more = false;
+	for (uint32_t i = 0; i < s->want_count; i++) {
+		enum symbolicate_result result = try_another_name(s, i, &more);
+		if (result)
+			return result;
+	}
+	return more ? SYMBOLICATE_LOAD : SYMBOLICATE_OK;
+}
+
+static enum symbolicate_result look_further(struct inquiry *s)
+{
+	enum symbolicate_result result = try_other_names(s);
+	return result ? result : ask_for_segments(s);
 }
 
 static void drop_guess(void *arg, size_t i)
@@ -666,7 +712,7 @@ static void reply(struct inquiry *s)
 }
 
 static const struct inquiry_kind text = {
-        .read = read_text, .again = ask_for_segments, .reply = reply, .release = release_text};
+        .read = read_text, .again = look_further, .reply = reply, .release = release_text};
 
 void symbolicate_text_handle(struct exchange *x)
 {

@@ -17,23 +17,24 @@
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
 #include "text/file_offsets.h"
+#include "text/module_table.h"
 
 enum {
-	IDS = 2,               /* ids to ask for a module by, in order */
+	IDS = 5,               /* names and ids to ask for a module by, in order */
 	TABLE_SLOTS = 1 << 16, /* of distinct frames; a power of two */
 };
 
 /* A module of the text, and what we found out about it. */
 struct module {
 	bool decided;
-	enum reason why;           /* REASON_NONE: it has symbols */
-	char *path;                /* of its file; NULL: a server answers */
-	struct local_place *place; /* of its file; NULL: none. The first of ids is then its FileID */
-	unsigned id;               /* on the server: which one of ids */
-	uint64_t image_base;       /* of its file, as the server says; 0 if there is a place */
-	struct file_map file;      /* where its file is loaded, likewise */
-	bool confirmed;            /* offsets in the file are such in the image: a frame told */
-	char *ids[IDS];
+	enum reason why;             /* REASON_NONE: it has symbols */
+	char *path;                  /* of its file; NULL: a server answers */
+	struct local_place *place;   /* of its file; NULL: none. The first of ids is then its FileID */
+	unsigned id;                 /* on the server: which one of ids */
+	uint64_t image_base;         /* of its file, as the server says; 0 if there is a place */
+	struct file_map file;        /* where its file is loaded, likewise */
+	bool confirmed;              /* offsets in the file are such in the image: a frame told */
+	char *ids[IDS], *names[IDS]; /* no name: the module's own */
 };
 
 /* A distinct frame in the batch. */
@@ -84,8 +85,10 @@ void filter_names_forget(struct filter_names *n)
 	for (size_t i = 0; i < n->module_count; i++) {
 		free(n->modules[i].path);
 		free(n->modules[i].place);
-		for (unsigned k = 0; k < IDS; k++)
+		for (unsigned k = 0; k < IDS; k++) {
 			free(n->modules[i].ids[k]);
+			free(n->modules[i].names[k]);
+		}
 	}
 	n->module_count = 0;
 }
@@ -142,11 +145,24 @@ static bool module_init(struct filter_names *n, struct module *out, const struct
 	struct str id = m->id.len || !out->place ? m->id : str_from(out->place->debug_id);
 	if (id.len && !(out->ids[ids++] = str_dup(id)))
 		return false;
+	char room[TEXT_NAME_MAX];
+	struct str other;
+	for (unsigned i = 0; text_is_windows_id(id) && ids < IDS && text_other_name(m->name, i, room, &other);
+	        i++, ids++)
+		if (!(out->ids[ids] = str_dup(id)) || !(out->names[ids] = str_dup(other)))
+			return false;
 	if (!ids) {
 		out->decided = true;
 		out->why = why_not_local(why, m);
 	}
 	return true;
+}
+
+/* The name under which the server is asked for a module. */
+static struct str asked_name(const struct filter_names *n, const struct text_reader *r, size_t module, unsigned id)
+{
+	const char *other = n->modules[module].names[id];
+	return other ? str_from(other) : text_reader_module(r, (uint32_t)module)->name;
 }
 
 static bool see_modules(struct filter_names *n, const struct text_reader *r)
@@ -284,7 +300,7 @@ static enum err write_request(
 		for (unsigned id = 0; id < IDS; id++) {
 			if (!is_asked(n, &all->items[i], id) || all->number[all->items[i].module * IDS + (int)id] >= 0)
 				continue;
-			struct str name = text_reader_module(all->reader, (uint32_t)all->items[i].module)->name;
+			struct str name = asked_name(n, all->reader, (size_t)all->items[i].module, id);
 			answer_put_module(out, !numbers, name, str_from(n->modules[all->items[i].module].ids[id]));
 			all->number[all->items[i].module * IDS + (int)id] = numbers++;
 		}
@@ -388,11 +404,11 @@ static void decide(struct filter_names *n, struct questions *all, const json_t *
 	char key[2 * TEXT_NAME_MAX + 64], first[sizeof key];
 	for (size_t i = 0; i < n->module_count; i++) {
 		struct module *m = &n->modules[i];
-		struct str name = text_reader_module(all->reader, (uint32_t)i)->name;
 		bool asked = false, is_found = false;
 		for (unsigned id = 0; id < IDS && !m->decided && !is_found; id++) {
 			if (all->number[i * IDS + id] < 0)
 				continue;
+			struct str name = asked_name(n, all->reader, i, id);
 			snprintf(key, sizeof key, "%.*s/%s", STR_FMT(name), m->ids[id]);
 			if (!asked)
 				memcpy(first, key, sizeof first);

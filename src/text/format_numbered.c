@@ -189,6 +189,7 @@ static bool take_numbered_address(struct text_reader *r, struct rest line, uint6
 	} else {
 		if (after - from == LLVM_WIDTH && from[2] == '0')
 			text_caller(r, &f, g.path, name);
+		text_lower_base(&f, g.path);
 		text_edit_one(r, &f, after, g.open, TEXT_IN);
 	}
 	return text_found(r, &f, g.path, text_build_id((struct rest){g.close, line.end}), TEXT_ID_BUILD);

@@ -503,6 +503,7 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 		caller = caller || r->hotspot_depth > 1 || (breakpad_module(line, &number) == name && number);
 	if (caller)
 		text_caller(r, &f, between(name, end), (struct str){"", 0});
+	text_lower_base(&f, between(name, end));
 	if (!r->hotspot_depth && !text_is_counted(line))
 		r->begins = name; /* the line may say more than this frame */
 	text_edit_one(r, &f, hex.at, hex.at, TEXT_PARENTHESES);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What .NET, Windows and ClickHouse write of a crash. */
+/* What .NET and ClickHouse write of a crash. */
 #include <config.h>
 
 #include "text/formats.h"
 
-enum {
-	FAULT_LINES = 8,       /* from the module's name to the offset: entries of the log may be wrapped */
-	CLICKHOUSE_LINES = 16, /* from frame to frame: inlined calls have lines of their own */
-};
+enum { CLICKHOUSE_LINES = 16 }; /* from frame to frame: inlined calls have lines of their own */
 
 /* "   at MyApp!<BaseAddress>+0x254fc3", also with " at offset 283 in file:line:column <filename unknown>:0:0" behind
  * it. The name lacks its extension. The first frame of a stack may be where a fault came; below it are return
@@ -32,35 +29,6 @@ static bool read_native_aot(struct text_reader *r, struct rest line)
 		return false;
 	return text_found_at(r, &f, caller ? TEXT_RETURN : TEXT_EXACT, text_windows_module(r, name, room),
 	        between(line.at, line.at), TEXT_PARENTHESES);
-}
-
-/* "Faulting module name: ucrtbase.dll, version: 10.0.26100.33158, time stamp: 0x32c000ad" */
-static bool read_fault_module(struct text_reader *r, struct rest line)
-{
-	if (!take_literal(&line, "Faulting module name: "))
-		return false;
-	const char *comma = find_word(line.at, line.end, ", ");
-	struct str name = trimmed(between(line.at, comma ? comma : line.end));
-	r->fault_len = name.len <= sizeof r->fault_module && !str_equal(name, str_from("unknown")) ? name.len : 0;
-	memcpy(r->fault_module, name.data, r->fault_len);
-	r->fault_line = r->line;
-	return true;
-}
-
-/* "Fault offset: 0x00000000000edb0b" */
-static bool read_fault_offset(struct text_reader *r, struct rest line)
-{
-	struct text_frame f = {.base = TEXT_IMAGE};
-	struct str module = {r->fault_module, r->fault_len};
-	if (!take_literal(&line, "Fault offset: ") || !take_0x(&line, &f.offset) || !module.len ||
-	        r->line - r->fault_line > FAULT_LINES)
-		return false;
-	const char *end = line.at;
-	blanks(&line);
-	if (line.at != line.end)
-		return false;
-	r->fault_len = 0;
-	return text_found_at(r, &f, TEXT_EXACT, module, between(end, end), TEXT_PARENTHESES);
 }
 
 /* ClickHouse: "16. ? @ 0x000000000ea0d041 in /usr/bin/clickhouse", an address in the file; with "in ?", or nothing, in
@@ -96,8 +64,5 @@ static bool read_clickhouse(struct text_reader *r, struct rest line)
 
 bool text_read_runtime(struct text_reader *r, struct rest line)
 {
-	if (read_native_aot(r, line) || read_clickhouse(r, line))
-		return true;
-	blanks(&line);
-	return read_fault_module(r, line) || read_fault_offset(r, line);
+	return read_native_aot(r, line) || read_clickhouse(r, line);
 }

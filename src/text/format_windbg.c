@@ -68,17 +68,6 @@ static bool is_exact(const struct text_windbg *w, const struct row *row, uint64_
 	return w->heading ? w->heading + 1 == line : !below;
 }
 
-struct str text_windows_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX])
-{
-	static const char pdb[] = ".pdb";
-	struct str with = {room, name.len + strlen(pdb)};
-	if (with.len > TEXT_NAME_MAX || text_modules_is_known(&r->modules, name))
-		return name;
-	memcpy(room, name.data, name.len);
-	memcpy(room + name.len, pdb, strlen(pdb));
-	return text_modules_is_known(&r->modules, with) ? with : name;
-}
-
 bool text_read_windbg(struct text_reader *r, struct rest line)
 {
 	struct row row;

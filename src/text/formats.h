@@ -125,9 +125,17 @@ struct text_reader {
 	unsigned strace_depth;    /* frames of strace's stack so far */
 	uint64_t managed_line;    /* the last line "at …" of .NET's */
 	uint64_t clickhouse_line; /* the last of ClickHouse's stack */
-	char fault_module[256];   /* of Windows's event log, and in which line */
-	size_t fault_len;
-	uint64_t fault_line;
+	struct text_windows {
+		char module[256]; /* in which the fault was, and in which line it stood */
+		size_t module_len;
+		uint64_t module_line;
+		bool is_second;                    /* the line above names the program in the same way */
+		unsigned offset_number;            /* of Sig[] in a Report.wer; 0: it has none that is known */
+		uint64_t modules_line;             /* of Blender's list of modules */
+		uint64_t blender_line, mingw_line; /* the last frames of theirs */
+		uint64_t portable_line;            /* of Unreal's <PCallStack> */
+		unsigned portable_depth;
+	} windows;
 	uint64_t unity_line; /* the last frame of Unity's */
 	bool unity_signal;   /* it was the dispatcher of exceptions */
 	char dart_id[64];    /* the build id above Dart's stacks */
@@ -232,7 +240,13 @@ void text_json_flush(struct text_reader *r);
 bool text_read_engine(struct text_reader *r, struct rest line);
 /* (what stands above these) */
 bool text_read_engine_head(struct text_reader *r, struct rest line);
-/* .NET NativeAOT, Windows event log, ClickHouse */
+/* Windows event log, Unreal Engine, minidump-stackwalk */
+bool text_read_windows(struct text_reader *r, struct rest line);
+/* NAME+0xOFFSET */
+bool text_read_bare_offset(struct text_reader *r, struct rest line);
+/* An address of a file of Windows, as it would be where the linker put it, becomes an offset in the image. */
+void text_lower_base(struct text_frame *f, struct str path);
+/* .NET NativeAOT, ClickHouse */
 bool text_read_runtime(struct text_reader *r, struct rest line);
 /* (memory maps) */
 bool text_read_map(struct text_reader *r, struct rest line);
@@ -246,8 +260,7 @@ bool text_read_kernel(struct text_reader *r, struct rest line);
 bool text_read_beginning(struct text_reader *r, struct rest line);
 /* WinDbg */
 bool text_read_windbg(struct text_reader *r, struct rest line);
-/* The module that this format and .NET name without its extension: symbol files of Windows have the names of their
- * .pdb, which the user may have given. */
+/* The module that this format, .NET and Unreal name without its extension, which the user may have given with it. */
 struct str text_windows_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX]);
 /* (what stands above its rows; always false) */
 bool text_read_windbg_heading(struct text_reader *r, struct rest line);

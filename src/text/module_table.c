@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/hash.h"
 #include "base/hex.h"
@@ -133,6 +134,49 @@ static bool set_id(struct text_modules *t, struct text_module *m, struct str id,
 	return m->build_id.data;
 }
 
+/* ---- names of Windows ---- */
+
+static const char *const program_endings[] = {".exe", ".dll", ".sys", ".ocx", ".drv", ".pyd", ".node", ".cpl", ".scr"};
+
+struct str text_windows_stem(struct str name)
+{
+	for (size_t i = 0; i < sizeof program_endings / sizeof *program_endings; i++) {
+		size_t n = strlen(program_endings[i]);
+		if (name.len > n && strncasecmp(name.data + name.len - n, program_endings[i], n) == 0)
+			return (struct str){name.data, name.len - n};
+	}
+	return (struct str){"", 0};
+}
+
+bool text_other_name(struct str name, unsigned number, char room[TEXT_NAME_MAX], struct str *out)
+{
+	static const char *const of_program[] = {".pdb", ""}, *const of_stem[] = {".pdb", ".exe", ".dll"};
+	struct str stem = text_windows_stem(name);
+	bool program = stem.len > 0;
+	stem = program ? stem : name;
+	if (number >= (program ? 2 : 3) || !stem.len || (!program && memchr(name.data, '.', name.len)))
+		return false;
+	const char *ending = (program ? of_program : of_stem)[number];
+	*out = (struct str){room, stem.len + strlen(ending)};
+	if (out->len > TEXT_NAME_MAX)
+		return false;
+	memcpy(room, stem.data, stem.len);
+	memcpy(room + stem.len, ending, strlen(ending));
+	return true;
+}
+
+bool text_is_windows_id(struct str id)
+{
+	if (!hex_only(id))
+		return false;
+	return (id.len > 32 && id.len < 40 && !(id.len == 33 && id.data[32] == '0')) || (id.len > 8 && id.len <= 16);
+}
+
+static bool is_of_windows(struct str name)
+{
+	return text_windows_stem(name).len || (name.len > 4 && strncasecmp(name.data + name.len - 4, ".pdb", 4) == 0);
+}
+
 /* ---- what is known of names ---- */
 
 /* NULL if unknown; *key is where it would be. */
@@ -158,6 +202,7 @@ static struct text_known *make_known(struct text_modules *t, struct str name)
 		if (!k->name.data || !map64_put(&t->known_by_name, key, t->known_count + 1))
 			return NULL;
 		t->known_count++;
+		t->windows = t->windows || is_of_windows(name);
 	}
 	if (k->report != t->report && !k->user)
 		*k = (struct text_known){.name = k->name, .named = k->named, .report = t->report, .open = NONE};
@@ -165,11 +210,23 @@ static struct text_known *make_known(struct text_modules *t, struct str name)
 }
 
 /* NULL if nothing is known that applies here. */
-static const struct text_known *find_known(const struct text_modules *t, struct str name)
+static const struct text_known *find_exactly(const struct text_modules *t, struct str name)
 {
 	uint64_t ignored;
 	const struct text_known *k = look_up_known(t, name, &ignored);
 	return k && k->told && (k->user || k->report == t->report) ? k : NULL;
+}
+
+/* A program of Windows may be known by the name of its PDB file, or without its ending. */
+static const struct text_known *find_known(const struct text_modules *t, struct str name)
+{
+	char room[TEXT_NAME_MAX];
+	struct str other;
+	const struct text_known *k = find_exactly(t, name);
+	bool may_be = !k && (t->windows || text_windows_stem(name).len);
+	for (unsigned i = 0; !k && may_be && text_other_name(name, i, room, &other); i++)
+		k = find_exactly(t, other);
+	return k;
 }
 
 bool text_modules_is_known(const struct text_modules *t, struct str path)

@@ -19,6 +19,7 @@ struct text_modules {
 	uint32_t count, max;
 	struct text_known *known; /* by the last segment of the path */
 	uint32_t known_count, report;
+	bool windows; /* a name that is known has an ending of Windows */
 	/* Index + 1, by hash; those of one hash have neighbouring keys. */
 	struct map64 by_path, known_by_name;
 	uint64_t seed;
@@ -54,6 +55,14 @@ int32_t text_modules_find_at(struct text_modules *t, uint32_t index, struct str 
 bool text_modules_crowded(const struct text_modules *t);
 /* Whether all of it is used: otherwise what found no room found no memory. */
 bool text_modules_full(const struct text_modules *t);
+
+/* The name without the ending of a program of Windows, such as ".dll"; empty: it has none. */
+struct str text_windows_stem(struct str name);
+/* Another name under which the symbols of a module of Windows may be stored or told, from 0 on: "app.pdb" and "app" for
+ * "app.exe", "app.pdb", "app.exe" and "app.dll" for "app". False: there is no further one. */
+bool text_other_name(struct str name, unsigned number, char room[TEXT_NAME_MAX], struct str *out);
+/* Whether an id is one of Windows: a debug id with an age, or a code id. */
+bool text_is_windows_id(struct str id);
 
 /* The part after the last slash, backslash or, in an archive, exclamation mark. */
 struct str text_base_name(struct str path);

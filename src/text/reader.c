@@ -438,6 +438,7 @@ static const struct {
 } formats[] = {
         {SIGN_FIRST, ANCHORED, text_read_beginning},
         {SIGN_FIRST, ANCHORED, text_read_windbg_heading},
+        {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_windows},
         {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_map},
         {SIGN_BRACE, ANCHORED, text_read_markup},
         {SIGN_BRACE | SIGN_QUOTE, ANCHORED, text_read_json},
@@ -457,6 +458,7 @@ static const struct {
         {SIGN_PLUS, ANCHORED, text_read_kernel},
         {SIGN_PLUS, ANCHORED, text_read_windbg},
         {SIGN_PLUS, ANYWHERE, text_read_anything},
+        {SIGN_PLUS, ANYWHERE, text_read_bare_offset},
 };
 
 /* What is asked of every line takes pointers: a struct rest would be copied within memory. */
@@ -474,6 +476,8 @@ static bool may_begin(const char *at, const char *end)
 {
 	static const bool begins[256] = {['P'] = true,
 	        ['I'] = true,
+	        ['L'] = true,
+	        ['<'] = true,
 	        ['M'] = true,
 	        ['S'] = true,
 	        ['C'] = true,
@@ -654,7 +658,8 @@ static bool may_have_prefix(const struct text_reader *r, const struct cut *c)
 static bool may_be_anchored(struct rest line)
 {
 	static const char *const words[] = {"frame #", "Binary file", "PC: ", "at ", "MODULE ", "Module|", "Faulting ",
-	        "symbol: ", "Tor ", "EIP:", "Call stack ", "ChildEBP ", "Child-SP ", "STACK_TEXT:"};
+	        "Fault ", "Exception ", "EventType=", "Sig[", "Loaded ", "symbol: ", "Tor ", "EIP:", "Call stack ",
+	        "ChildEBP ", "Child-SP ", "STACK_TEXT:"};
 	blanks(&line);
 	int first = peek(&line);
 	struct rest digits = line;

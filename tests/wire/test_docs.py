@@ -177,11 +177,6 @@ def test_each_format_is_judged_by_a_wire_test():
     assert len(tests) == 2
     known = set(samples) | {name for text in tests.values() for name in re.findall(r"^def (test_\w+)", text, re.M)}
     none("named in crash/README, but neither a sample nor a test", {name for _, names in judges for name in re.findall(r"`(.+?)`", names)} - known)
-    # the last column of stack-text.md has the first words
-    how = {formats: ", ".join(judge.split(": ")[0] for judge in column.split("; ")) for formats, column in rows}
-    told = re.findall(r"^\| ([^|]+?) \| .* \| ([^|]+) \|$", read("docs/stack-text.md").split("## Memory maps")[0], re.M)[1:]
-    told = {formats if formats in how else formats.split(":")[0]: judged for formats, judged in told}
-    same([f"{name} ({judged})" for name, judged in told.items()], [f"{name} ({judged})" for name, judged in how.items()], ("stack-text.md", "crash/README"))
 
 
 def test_each_format_is_an_input_of_the_fuzzer():

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -281,42 +282,66 @@ def test_what_is_packed_or_utf_16_is_read(tmp_path, name):
         assert done.returncode == 1 and b"ends early" in done.stderr
 
 
+class Piped:
+    """symbtool --filter between two pipes, which is ended in any case."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait(BOUND)
+        self.process.stdout.close()
+        self.process.stdin.close()
+
+    def write(self, data):
+        self.process.stdin.write(data)
+
+    def read(self, wanted):
+        """Exactly these bytes, or what came in their place."""
+        data, end = b"", time.monotonic() + BOUND
+        while len(data) < len(wanted) and time.monotonic() < end:
+            if select.select([self.process.stdout], [], [], 1)[0]:
+                piece = os.read(self.process.stdout.fileno(), len(wanted) - len(data))
+                if not piece:
+                    break
+                data += piece
+        return data
+
+
 def test_a_prompt_without_a_line_feed_is_passed_on(tmp_path):
     program = compile_c(str(tmp_path), "prompt", SOURCE, "-fsanitize=address")
     frame = next(line for line in crash(program, "ASAN_OPTIONS").splitlines() if line.startswith("    #0"))
-    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
-        p.stdin.write(b"Continue (y/n)? ")
-        p.stdin.flush()
-        assert os.read(p.stdout.fileno(), 100) == b"Continue (y/n)? "  # would wait for ever
-        p.stdin.write(b"y\n    #0 ")
-        p.stdin.flush()
-        assert p.stdout.readline() == b"y\n"
-        assert os.read(p.stdout.fileno(), 100) == b"    #0 "
-        p.stdin.write(frame[len("    #0 ") :].encode() + b"\n")
-        p.stdin.close()
-        assert b" in inlined " in p.stdout.read()
-        assert p.wait(BOUND) == 0
+    with Piped() as p:
+        for said in (b"Continue (y/n)? ", b"y\n    #0 "):  # the program would wait for ever
+            p.write(said)
+            assert p.read(said) == said
+        p.write(frame[len("    #0 ") :].encode() + b"\n")
+        p.process.stdin.close()
+        assert b" in inlined " in p.process.stdout.read()
+        assert p.process.wait(BOUND) == 0
 
 
 def test_ctrl_c_loses_nothing_that_a_dying_program_says():
-    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
-        p.stdin.write(b"first\n")
-        p.stdin.flush()
-        assert p.stdout.readline() == b"first\n"
-        p.send_signal(signal.SIGINT)
-        p.stdin.write(b"I was interrupted\n")
-        p.stdin.close()
-        assert p.stdout.read() == b"I was interrupted\n" and p.stderr.read()
-        assert p.wait(BOUND) == -signal.SIGINT
-    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
-        p.stdin.write(b"first\n")
-        p.stdin.flush()
-        assert p.stdout.readline() == b"first\n"
+    with Piped() as p:
+        p.write(b"first\n")
+        assert p.read(b"first\n") == b"first\n"
+        p.process.send_signal(signal.SIGINT)
+        p.write(b"I was interrupted\n")
+        p.process.stdin.close()
+        assert p.process.stdout.read() == b"I was interrupted\n"
+        assert p.process.wait(BOUND) == -signal.SIGINT
+    with Piped() as p:
+        p.write(b"first\n")
+        assert p.read(b"first\n") == b"first\n"
         end = time.monotonic() + BOUND
-        while p.poll() is None and time.monotonic() < end:
-            p.send_signal(signal.SIGINT)
+        while p.process.poll() is None and time.monotonic() < end:
+            p.process.send_signal(signal.SIGINT)
             time.sleep(0.05)
-        assert p.poll() == -signal.SIGINT
+        assert p.process.poll() == -signal.SIGINT
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
