@@ -187,7 +187,7 @@ out:
 
 static void handle_hangup(struct process *p)
 {
-	struct error e = {ERR_NO_MEMORY, "out of memory"};
+	struct error e = {.code = ERR_NO_MEMORY, .text = "out of memory"};
 	char names[512] = "";
 	if (reload(p, names, sizeof names, &e))
 		log_event(LOG_LEVEL_ERROR, "reload", "nothing changed: %s", e.text);

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where in what was typed an error of the server lies.
 
-// Where in the input the place lies that an error of the server names: "job 1: stack 0 frame 3: …", "… memoryMap entry 2 …",
-// "byte 17". Null when it names none.
-export function errorPlace(error, input) {
-	const byte = /\bbyte (\d+)/.exec(error);
-	if (byte) {
-		const before = new TextEncoder().encode(input).subarray(0, Number(byte[1]));
+// Where in the input the place lies that an error of the server has. Null where it has none.
+export function errorPlace({ byte, job, stack, frame, module } = {}, input) {
+	if (byte !== undefined) {
+		const before = new TextEncoder().encode(input).subarray(0, byte);
 		const at = new TextDecoder().decode(before).length;
 		return [at, at + 1];
 	}
-	const job = /\bjob (\d+)/.exec(error), stack = /\bstack (\d+)/.exec(error), frame = /\bframe (\d+)/.exec(error);
-	if (!stack)
-		return null;
-	const path = ["stacks", Number(stack[1]), ...(frame ? [Number(frame[1])] : [])];
-	return find(input, path) ?? find(input, ["jobs", Number(job?.[1] ?? 0), ...path]);
+	const path = module !== undefined ? ["memoryMap", module] : stack !== undefined ? ["stacks", stack, ...(frame !== undefined ? [frame] : [])] : null;
+	return path && (find(input, path) ?? find(input, ["jobs", job ?? 0, ...path]));
 }
 
 // The first and last place of a value in JSON that JSON.parse takes.

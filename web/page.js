@@ -377,7 +377,7 @@ for (const [event, key] of [["focusin", "whole"], ["focusout", "short"]])
 			target.textContent = target.dataset[key];
 	});
 addEventListener("copy", copyRows);
-for (const as of ["report", "frames", "markdown", "json"])
+for (const as of ["report", "frames", "json"])
 	part(`copy-${as}`).addEventListener("click", async event => {
 		const text = await new Promise(resolve => {
 			copied[as] = resolve;

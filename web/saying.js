@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page says: errors, what it waits for, and of a result in a line.
-import { element, part } from "./part.js";
+import { part } from "./part.js";
 import { source } from "./source.js";
 import { count } from "./visible.js";
 
@@ -44,10 +44,9 @@ export function summaryOf({ frames, named, stacks, modules, took }) {
 }
 
 // text_line: 0 or undefined where no line looks like a frame.
-export function showGuess({ text_line: number, line, missing, formats, is_named: named }) {
+export function showGuess({ text_line: number, line, missing, is_named: named }) {
 	part("unknown-title").textContent = named ? "All frames have names already" : "No stack frames found";
 	part("guess").hidden = !number;
 	part("guess-line").textContent = number ? `${number}: ${line}` : "";
 	part("guess-missing").textContent = missing ?? "";
-	part("formats").replaceChildren(...formats.split(", ").map(one => element("li", "", one)));
 }

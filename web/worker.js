@@ -51,7 +51,7 @@ async function send({ number, input, modules, long }) {
 			return;
 		if (!answer.ok) {
 			const error = errorOf(answer, body);
-			const place = answer.status === 400 ? errorPlace(error, input) : null;
+			const place = answer.status === 400 ? errorPlace(placeOf(body), input) : null;
 			postMessage({ what: "failed", number, status: answer.status, retry: retryAfter(answer), error, field: "input", from: place?.[0], to: place?.[1] });
 			await keep(number, input, modules, null);
 			return;
@@ -204,6 +204,14 @@ function unanswered(problem) {
 function retryAfter(answer) {
 	const seconds = Number(answer.headers.get("Retry-After"));
 	return seconds >= 1 && seconds <= 600 ? Math.ceil(seconds) : 1;
+}
+
+function placeOf(body) {
+	try {
+		return JSON.parse(body).place ?? {};
+	} catch {
+		return {}; // it is not the server's own
+	}
 }
 
 function errorOf(answer, body) {

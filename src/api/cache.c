@@ -53,7 +53,7 @@ static enum err forget_executables(const struct exchange *x, struct str id, stru
 
 void cache_delete_handle(struct exchange *x)
 {
-	struct error e = {ERR_OK, ""};
+	struct error e = {.code = ERR_OK};
 	struct str name, id;
 	char key_id[64];
 	enum err err = auth_check(exchange_param(x, "HTTP_AUTHORIZATION"), RIGHT_INVALIDATE, key_id, &e);

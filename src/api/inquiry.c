@@ -35,15 +35,20 @@ static void release_inquiry(struct inquiry *s)
 	exchange_uncharge_body(s->exchange);
 }
 
+static void fail_with(struct inquiry *s, struct error *e, unsigned retry_after)
+{
+	struct exchange *x = s->exchange;
+	if (e->code == ERR_NO_MEMORY && (x->arena->refused || x->scratch->refused)) /* the account has no room */
+		error_set(e, ERR_UNAVAILABLE, "%s", busy);
+	release_inquiry(s);
+	exchange_reply_error(x, e, retry_after);
+}
+
 void inquiry_fail(struct inquiry *s, enum err code, unsigned retry_after, const char *text)
 {
 	struct error e;
-	struct exchange *x = s->exchange;
 	error_set(&e, code, "%s", text);
-	if (code == ERR_NO_MEMORY && (x->arena->refused || x->scratch->refused)) /* the account has no room */
-		error_set(&e, ERR_UNAVAILABLE, "%s", busy);
-	release_inquiry(s);
-	exchange_reply_error(x, &e, retry_after);
+	fail_with(s, &e, retry_after);
 }
 
 static void count_results(struct inquiry *s)
@@ -404,7 +409,8 @@ void inquiry_start(struct exchange *x, const struct inquiry_kind *kind)
 	if (!err)
 		err = kind->read(s, &e);
 	if (err) {
-		inquiry_fail(s, err, 2, e.text);
+		e.code = err;
+		fail_with(s, &e, 2);
 		return;
 	}
 	leave_body(s);

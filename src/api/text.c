@@ -3,6 +3,8 @@
  * JSON, its frames. */
 #include <config.h>
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,7 @@
 enum {
 	CHUNK_FRAMES = 256,
 	PIECE = 256 << 10,    /* of the text, read at a time */
+	FRAMES_HEADER = 64,   /* bytes */
 	MODULES_MAX = 100000, /* whatever max_modules is: tables are this large */
 };
 
@@ -262,6 +265,16 @@ static enum err read_query(struct text *t, struct error *e)
 	return ERR_OK;
 }
 
+static const char utf16[] =
+        "the text is UTF-16: send it as UTF-8 (iconv -f UTF-16 -t UTF-8; symbtool and the page do it)";
+
+/* By its byte order mark, which is no UTF-8. */
+static bool is_utf16(const struct buffer *body)
+{
+	return body->len >= 2 &&
+	       ((body->data[0] == 0xff && body->data[1] == 0xfe) || (body->data[0] == 0xfe && body->data[1] == 0xff));
+}
+
 static enum err read_text(struct inquiry *s, struct error *e)
 {
 	struct text *t = arena_calloc(s->exchange->arena, 1, sizeof *t);
@@ -273,7 +286,9 @@ static enum err read_text(struct inquiry *s, struct error *e)
 	buffer_init(&t->escaped, SIZE_MAX);
 	t->reader = text_reader_new(max_modules(s), take_frame, t);
 	s->user = t;
-	enum err err = t->reader ? read_query(t, e) : no_memory(e);
+	enum err err = is_utf16(&s->body) ? error_set(e, ERR_BAD_REQUEST, "%s", utf16)
+	               : t->reader        ? read_query(t, e)
+	                                  : no_memory(e);
 	if (!err && (t->json || t->inlines == INLINES_LINES))
 		text_reader_tell_named(t->reader);
 	if (!err)
@@ -588,6 +603,10 @@ static void write_module(struct writer *w, struct text *t, const struct text_mod
 	write_json_string(w, t, m->name);
 	WRITE(w, ",\"id\":");
 	write_json_string(w, t, m->id);
+	if (m->build_id.len) {
+		WRITE(w, ",\"build_id\":");
+		write_json_string(w, t, m->build_id);
+	}
 	if (memchr(m->path.data, '/', m->path.len) || memchr(m->path.data, '\\', m->path.len)) {
 		WRITE(w, ",\"path\":");
 		write_json_string(w, t, m->path);
@@ -643,27 +662,26 @@ static void write_stacks(struct writer *w, struct text *t)
 	WRITE(w, "]");
 }
 
-/* When nothing is understood: what looks most like a frame, what it lacks, and what would be understood. */
+/* When nothing is understood: what looks most like a frame, and what it lacks. */
 static void write_guess(struct writer *w, struct text *t)
 {
 	const struct guess *guess = text_reader_guess(t->reader);
 	uint64_t named = t->count - t->asked_count;
 	WRITE(w, ",\"guess\":{");
-	if (guess) {
-		WRITE(w, "\"text_line\":");
-		write_number(w, guess->line);
-		WRITE(w, ",\"line\":");
-		write_json_string(w, t, (struct str){guess->text, guess->len});
-		WRITE(w, ",\"missing\":");
-		write_json_string(w, t, str_from(guess->missing));
-		WRITE(w, ",\"named\":");
-		write_number(w, named ? named : guess->named);
-		if (guess->is_named)
-			WRITE(w, ",\"is_named\":true");
-		WRITE(w, ",");
+	if (!guess) {
+		WRITE(w, "}");
+		return;
 	}
-	WRITE(w, "\"formats\":");
-	write_json_string(w, t, str_from(text_formats));
+	WRITE(w, "\"text_line\":");
+	write_number(w, guess->line);
+	WRITE(w, ",\"line\":");
+	write_json_string(w, t, (struct str){guess->text, guess->len});
+	WRITE(w, ",\"missing\":");
+	write_json_string(w, t, str_from(guess->missing));
+	WRITE(w, ",\"named\":");
+	write_number(w, named ? named : guess->named);
+	if (guess->is_named)
+		WRITE(w, ",\"is_named\":true");
 	WRITE(w, "}");
 }
 
@@ -696,6 +714,18 @@ static void write_json(struct writer *w, void *arg)
 	WRITE(w, "}");
 }
 
+/* For who sees the reply as text only: "X-Frames: 30 named=26". Frames that have names in the text are named. */
+static void tell_frames(struct text *t)
+{
+	struct exchange *x = t->inquiry->exchange;
+	uint64_t told = text_reader_named(t->reader);
+	char *line = arena_alloc(x->arena, FRAMES_HEADER);
+	if (line)
+		snprintf(line, FRAMES_HEADER, "X-Frames: %" PRIu64 " named=%" PRIu64 "\r\n", t->asked_count + told,
+		        t->inquiry->stats.found + told);
+	x->frames_header = line;
+}
+
 static void reply(struct inquiry *s)
 {
 	struct text *t = s->user;
@@ -705,6 +735,7 @@ static void reply(struct inquiry *s)
 	for (uint64_t i = 0; t->inlines == INLINES_LINES && i < t->asked_count; i++)
 		text_put_inlines_below(t->asked[i], i ? t->asked[i - 1]->line : 0,
 		        i + 1 < t->asked_count ? t->asked[i + 1]->line : 0, body, 0);
+	tell_frames(t);
 	if (t->json)
 		inquiry_reply(s, "application/json", s->symbols.size, write_json, t);
 	else

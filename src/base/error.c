@@ -47,6 +47,7 @@ enum err error_set(struct error *e, enum err code, const char *format, ...)
 	if (e) {
 		va_list args;
 		e->code = code;
+		e->place[0] = 0;
 		va_start(args, format);
 		vsnprintf(e->text, sizeof e->text, format, args);
 		va_end(args);

@@ -28,9 +28,10 @@ enum err {
 struct error {
 	enum err code;
 	char text[256];
+	char place[80]; /* where in a request the mistake is, as a JSON object; empty: it has no place */
 };
 
-/* Fills e (which may be NULL) and returns code, for use in a return statement. */
+/* Fills e (which may be NULL) without a place and returns code, for use in a return statement. */
 enum err error_set(struct error *e, enum err code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* The same for a failed allocation: ERR_NO_MEMORY. */

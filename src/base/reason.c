@@ -6,7 +6,7 @@
 static const struct reason_row rows[REASONS] = {
         [REASON_NONE] = {"", "", ""},
         [REASON_NO_MODULE] = {"no module", "The frame has an address, but nothing says which module it is in.",
-                "Add the memory map of the process to the text, or give the module and an offset in it."},
+                "If the text lacks the memory map of the process, add it; or give the module and an offset in it."},
         [REASON_NO_OFFSET] = {"no offset", "The frame has no offset.", "Give the offset in the module."},
         [REASON_NO_INTEGER] = {"no integer", "The offset is not an integer.", "Give it as an integer, 0 or more."},
         [REASON_NO_ID] = {"no id", "No debug id or build id is given for this module.",

@@ -40,6 +40,8 @@ struct exchange {
 	bool health_check;     /* set by the router; logged only if the settings say so, or if it fails */
 	/* for the log line, filled by the handler */
 	uint64_t frames, modules, loads;
+	/* A header line for exchange_reply_begin: how many frames were found and named; NULL: none. In the arena. */
+	const char *frames_header;
 };
 
 /* A FastCGI parameter ("HTTP_DEBUG"), or NULL. */

@@ -72,7 +72,7 @@ static size_t make_head(const struct exchange_private *p, char head[HEAD_MAX])
 	        "Content-Type: %s\r\n"
 	        "%s%s"
 	        "Access-Control-Allow-Origin: *\r\n"
-	        "Access-Control-Expose-Headers: X-Request-Id, Retry-After\r\n"
+	        "Access-Control-Expose-Headers: X-Request-Id, Retry-After, X-Frames\r\n"
 	        "Vary: Accept-Encoding\r\n"
 	        "X-Request-Id: %s\r\n"
 	        "%s\r\n",
@@ -264,7 +264,11 @@ void exchange_reply_text(struct exchange *x, int status, const char *content_typ
 void exchange_reply_begin(struct exchange *x, int status, const char *content_type, uint64_t length)
 {
 	struct exchange_private *p = exchange_private(x);
-	p->reply = (struct reply){.status = status, .content_type = content_type, .length = length, .good = true};
+	p->reply = (struct reply){.status = status,
+	        .content_type = content_type,
+	        .extra = x->frames_header,
+	        .length = length,
+	        .good = true};
 	if (wants_gzip(x, length))
 		p->reply.gzip = gzip_new(length < 8 * GZIP_PIECE ? length : 8 * GZIP_PIECE);
 }
@@ -368,6 +372,8 @@ static void refuse(struct exchange *x, const struct error *e, struct str text, c
 	buffer_init(&body, 8192);
 	buffer_printf(&body, "{\"error\":");
 	buffer_append_json(&body, text);
+	if (e->place[0])
+		buffer_printf(&body, ",\"place\":%s", e->place);
 	buffer_printf(&body, ",\"title\":\"%s\",\"status\":%d}", title, status);
 	struct str whole = {(const char *)body.data, body.len};
 	if (body.failed) { /* out of memory for the text of the error */

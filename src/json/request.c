@@ -575,6 +575,21 @@ static void print_place(char *out, size_t size, const struct refusal *f)
 		snprintf(out, size, "stack %zu: ", f->item);
 }
 
+/* The same for programs. */
+static void set_place(struct error *e, const struct refusal *f)
+{
+	int n = snprintf(e->place, sizeof e->place, "{\"job\":%zu", f->in_job ? f->job : 0);
+	if (f->place == PLACE_MODULE)
+		n += snprintf(e->place + n, sizeof e->place - (size_t)n, ",\"module\":%zu", f->item);
+	if (f->place == PLACE_FRAME || f->place == PLACE_STACK)
+		n += snprintf(e->place + n, sizeof e->place - (size_t)n, ",\"stack\":%zu", f->item);
+	if (f->place == PLACE_FRAME)
+		n += snprintf(e->place + n, sizeof e->place - (size_t)n, ",\"frame\":%zu", f->frame);
+	snprintf(e->place + n, sizeof e->place - (size_t)n, "}");
+	if (f->place == PLACE_BODY || (!f->in_job && n == (int)strlen("{\"job\":0")))
+		e->place[0] = 0;
+}
+
 static void report(const struct reading *r, enum err err, struct error *e)
 {
 	const struct refusal *f = &r->refusal;
@@ -582,12 +597,15 @@ static void report(const struct reading *r, enum err err, struct error *e)
 	if (f->in_job)
 		snprintf(job, sizeof job, "job %zu: ", f->job);
 	print_place(place, sizeof place, f);
-	if (err == ERR_NO_MEMORY)
+	if (err == ERR_NO_MEMORY) {
 		error_set(e, err, "no memory for the request");
-	else if (err == ERR_CORRUPT)
+	} else if (err == ERR_CORRUPT) {
 		error_set(e, ERR_BAD_REQUEST, "byte %td: %s", r->scan.at - r->scan.start, r->scan.fault);
-	else
+		snprintf(e->place, sizeof e->place, "{\"byte\":%td}", r->scan.at - r->scan.start);
+	} else {
 		error_set(e, err, "%s%s%s%s%s", job, place, f->what, f->detail, f->rest);
+		set_place(e, f);
+	}
 }
 
 static void release_lists(struct reading *r)

@@ -162,7 +162,7 @@ static void print_guess(const struct guess *guess)
 {
 	fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess->line);
 	print_visible_str(stderr, (struct str){guess->text, guess->len});
-	fprintf(stderr, "\nsymbtool: %s\nsymbtool: known formats: %s\n", guess->missing, text_formats);
+	fprintf(stderr, "\nsymbtool: %s\n", guess->missing);
 }
 
 /* Why a bare address is not in the program of -e. */

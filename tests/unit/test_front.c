@@ -338,7 +338,7 @@ void metrics_handle(struct exchange *x)
 
 static void set(const char *key, const char *value)
 {
-	struct error e = {ERR_OK, ""};
+	struct error e = {.code = ERR_OK};
 	if (config_set(&config, key, value, &e))
 		fail_msg("%s", e.text);
 }

@@ -8,6 +8,7 @@ import re
 import subprocess
 
 import pytest
+import yaml
 
 from stack import DAEMON, ROOT, Stack
 
@@ -196,6 +197,27 @@ def test_each_route_is_in_api_md():
     rows = re.findall(r"^\| (?:\[)?(`/.*?)(?:\]\([^)]*\))? \| [A-Z, ]+ \|", api, re.M)
     told = {re.sub(r"<.*", "", path) for row in rows for path in re.findall(r"`([^`]+)`", row)}
     none("routes without a row in api.md", [route for route in routes if not {route, route + "/"} & told])
+
+
+def test_each_route_is_in_openapi_yaml():
+    """Paths, methods and statuses of docs/openapi.yaml against the router's table, and the flags by which it counts statuses."""
+    router = read("src", "api", "router.c")
+    rows = re.findall(r'^\s+\{(?:"(/[^"]*)"|(SYM_FILE)), (?:true|false), "\w+", ([A-Z_| 0]+),\s*\{(.*?)\}\},$', router, re.M | re.S)
+    assert len(rows) > 15
+    by_flag = {"BAD_BODY": {400, 413}, "BAD_KEY": {400, 401, 403}, "NO_STORE": {404}}
+    routes = {}
+    for path, sym, flags, actions in rows:
+        statuses = {200, 405, 500, 503}.union(*(by_flag.get(flag, set()) for flag in flags.split(" | ")))
+        for method in re.findall(r'\{"(\w+)"', actions):
+            routes[sym or path, method] = statuses
+    described = {}
+    for path, methods in yaml.safe_load(read("docs", "openapi.yaml"))["paths"].items():
+        route = "SYM_FILE" if path.startswith("/{") else re.sub(r"\{.*", "", path)
+        for method, operation in methods.items():
+            described.setdefault((route, method.upper()), set()).update(int(status) for status in operation["responses"])
+    described["/__broken__", "GET"].add(200)  # never, but it is counted
+    same({f"{method} {path}" for path, method in described}, {f"{method} {path}" for path, method in routes}, ("openapi.yaml", "router.c"))
+    assert described == routes
 
 
 def size(text):

@@ -46,7 +46,7 @@ def test_refusals(stack, method, path, body, headers, status, special):
     assert reply.status == status, reply
     assert {name: reply.headers[name] for name in SPECIAL if name in reply.headers} == special
     assert reply.headers["Access-Control-Allow-Origin"] == "*" and reply.headers["X-Request-Id"]
-    assert reply.headers["Access-Control-Expose-Headers"] == "X-Request-Id, Retry-After"
+    assert reply.headers["Access-Control-Expose-Headers"] == "X-Request-Id, Retry-After, X-Frames"
 
 
 def test_a_bad_request_with_a_key(stack):

@@ -450,7 +450,7 @@ ROUTES = ["/symbolicate/v5", "/symbolicate/v4", "/symbolicate/text", "/asm/v1", 
 @pytest.mark.parametrize("path", ROUTES)
 def test_scripts_may_read_two_headers_of_every_reply(stack, path, method):
     reply = stack.client.request(method, path)
-    assert reply.headers.get_all("Access-Control-Expose-Headers") == ["X-Request-Id, Retry-After"], reply
+    assert reply.headers.get_all("Access-Control-Expose-Headers") == ["X-Request-Id, Retry-After, X-Frames"], reply
 
 
 @pytest.mark.parametrize("path", ["/symbolicate/v5/", "//symbolicate/v5"])

@@ -539,7 +539,7 @@ def test_an_error_names_the_place_and_marks_it(page):
 
 def test_what_is_not_understood_is_told_with_what_is(page):
     page.send("Dear sir,\nthe program does not work.\n")
-    page.wait("the word", lambda: page.shows("unknown") and "perf script" in page.text("formats"))
+    page.wait("the word", lambda: page.shows("unknown"))
     assert not page.shows("result") and not page.shows("guess")
     page.send("x\n#1 plugin+0x1234 (unknown)\n")
     page.wait("the guess", lambda: page.shows("guess"))
@@ -799,7 +799,6 @@ def test_copies_are_what_is_seen(page):
     assert frames.splitlines()[0] == "#0   inner  src/inner.h:7  (inlined)"
     assert frames.splitlines()[1] == "     main  src/main.c:15  (app+0x1010)"
     assert frames.splitlines()[2].startswith("#1   app+0x9000  The offset is above")
-    assert page.copied("copy-markdown") == f"```\n{frames}```\n"
     assert page.shows("copied") and page.text("copied") == "Copied"
     reply = json.loads(page.copied("copy-json"))
     assert [f["function"] for f in reply["results"][0]["stacks"][0] if "function" in f] == ["main"]
@@ -812,8 +811,6 @@ def test_copies_are_what_is_seen(page):
     page.wait("the hit", lambda: page.text("hits") == "1 hit")
     frames = page.copied("copy-frames")
     assert "sold_out" in frames and "order(" not in frames
-    page.send(REPORT.replace("heap-use", "```` heap-use")).result("main")
-    assert page.copied("copy-markdown").startswith("`````\n")
 
 
 def test_two_copies_at_once_are_each_their_own(page):

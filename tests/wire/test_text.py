@@ -62,6 +62,38 @@ def frames_of(reply):
     return reply.json()["frames"]
 
 
+def test_headers_say_how_many_frames_were_found_and_named(one):
+    assert post(one, TEXT).headers["X-Frames"] == "6 named=3"  # of the text, which repeats one
+    frames = frames_of(post(one, TEXT, JSON))
+    assert post(one, TEXT, JSON).headers["X-Frames"] == f"{len(frames)} named={sum('function' in f for f in frames)}"
+    assert post(one, "nothing\n").headers["X-Frames"] == "0 named=0"
+
+
+def test_a_text_in_utf_16_is_named(one):
+    for encoding in ("utf-16-le", "utf-16-be"):
+        reply = post(one, ("\ufeff" + TEXT).encode(encoding))
+        assert reply.status == 400 and "UTF-16" in reply.json()["error"]
+
+
+def test_the_whole_build_id_stands_beside_the_id(one):
+    frames = frames_of(post(one, TEXT, JSON))
+    assert (frames[1]["id"], frames[1]["build_id"]) == (LIBC[1], BUILD_ID) and "build_id" not in frames[0]
+
+
+def test_errors_have_their_place_for_programs(one):
+    def place(body):
+        reply = post(one, body, path="/symbolicate/v5")
+        assert reply.status == 400, reply
+        return reply.json().get("place")
+
+    good = {"memoryMap": [APP], "stacks": [[[0, 0x10]]]}
+    assert place(json.dumps({"jobs": [good, {"memoryMap": [APP], "stacks": [[[0, 1], [7, 2]]]}]})) == {"job": 1, "stack": 0, "frame": 1}
+    assert place(json.dumps({"memoryMap": [APP], "stacks": [[[0, 1]], [[7, 2]]]})) == {"job": 0, "stack": 1, "frame": 0}
+    assert place(json.dumps({"memoryMap": [APP, ["a"]], "stacks": []})) == {"job": 0, "module": 1}
+    assert place('{"memoryMap": [], ]') == {"byte": 18}
+    assert place("[]") is None
+
+
 JSON = {"Accept": "application/json"}
 
 
@@ -378,7 +410,7 @@ def test_modules_in_the_query(one):
 def test_a_text_without_a_frame_says_what_is_missing(one):
     def guess(text):
         reply = post(one, text, JSON).json()
-        assert reply["frames"] == [] and "NAME+0xOFFSET" in reply["guess"]["formats"] and "gdb" in reply["guess"]["formats"]
+        assert reply["frames"] == [] and "formats" not in reply["guess"]
         return reply["guess"].get("text_line"), reply["guess"].get("line"), reply["guess"].get("missing")
 
     assert guess("") == guess("no frame\nat all + 0x12\n") == guess("only main+0x12\n") == (None, None, None)
