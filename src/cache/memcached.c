@@ -279,6 +279,7 @@ static bool breaker_allows(struct server *s)
 static void breaker_answered(struct server *s)
 {
 	atomic_store(&s->failures, 0);
+	atomic_store(&s->reason, 0);
 	if (atomic_load(&s->next_probe) == 0 || atomic_exchange(&s->next_probe, 0) == 0)
 		return;
 	metric_add(M_MEMCACHED_GONE, -1);
@@ -790,6 +791,9 @@ enum err mc_probe(struct mc_client *c, unsigned server, struct error *e)
 	writing_finish(&w, server);
 	if (item.status == MC_OK)
 		return ERR_OK;
+	if (w.answered)
+		return error_set(
+		        e, ERR_UNAVAILABLE, "memcached %.80s answers, but stores nothing: its memory is full", s->name);
 	return error_set(
 	        e, ERR_UNAVAILABLE, "memcached %.80s does not answer%s", s->name, reason_of(s, reason, sizeof reason));
 }

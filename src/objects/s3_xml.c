@@ -19,8 +19,16 @@ struct reader {
 	void (*element)(void *arg, unsigned depth, const char *name, struct str text);
 	void *arg;
 	unsigned depth;
+	bool stopped;
 	struct buffer text; /* since the last tag */
 };
+
+/* Expat may still tell the end of the element that is open. */
+static void stop(struct reader *r)
+{
+	r->stopped = true;
+	XML_StopParser(r->parser, XML_FALSE);
+}
 
 static void on_start(void *data, const char *name, const char **attributes)
 {
@@ -29,13 +37,15 @@ static void on_start(void *data, const char *name, const char **attributes)
 	(void)attributes;
 	buffer_reset(&r->text);
 	if (++r->depth > DEPTH_MAX)
-		XML_StopParser(r->parser, XML_FALSE);
+		stop(r);
 }
 
 static void on_end(void *data, const char *name)
 {
 	struct reader *r = data;
 	struct str text = {r->text.len ? (const char *)r->text.data : "", r->text.len};
+	if (r->stopped)
+		return;
 	r->element(r->arg, r->depth--, name, text);
 	buffer_reset(&r->text);
 }
@@ -44,7 +54,7 @@ static void on_text(void *data, const char *text, int len)
 {
 	struct reader *r = data;
 	if (!buffer_append(&r->text, text, (size_t)len))
-		XML_StopParser(r->parser, XML_FALSE);
+		stop(r);
 }
 
 /* S3 sends no document types, and hostile XML is made of entities. */
@@ -55,7 +65,7 @@ static void on_doctype(void *data, const char *name, const char *system, const c
 	(void)system;
 	(void)public_id;
 	(void)internal;
-	XML_StopParser(r->parser, XML_FALSE);
+	stop(r);
 }
 
 bool s3_xml_read(const void *data, size_t len,
