@@ -256,7 +256,8 @@ static enum err start_extractors(struct process *p, struct error *e)
 	const struct config *c = &p->settings->config;
 	if (!elf_sources_wanted(c))
 		return ERR_OK;
-	return extractors_start(&p->extractors, NULL, (unsigned)c->executables_parallel, e);
+	return extractors_start(
+	        &p->extractors, NULL, (unsigned)c->executables_parallel, (unsigned)c->client_ipv6_prefix, e);
 }
 
 static int serve(struct process *p)

@@ -16,6 +16,7 @@
 #include "api/router.h"
 #include "api/services.h"
 #include "api/symbolicate.h"
+#include "base/account.h"
 #include "base/array.h"
 #include "base/buffer.h"
 #include "base/hex.h"
@@ -26,8 +27,10 @@
 enum {
 	REQUEST_MAX = 64 << 10, /* bytes */
 	REPLY_MAX = 64 << 20,   /* of any range that is read */
-	SHOWN_NAME_MAX = 300,   /* of a name behind an instruction */
-	PAGES_MAX = 32 << 20,   /* of pages that are held */
+	CHARGE_STEP = 256 << 10,
+	TARGET_SIZE = 16,
+	SHOWN_NAME_MAX = 300, /* of a name behind an instruction */
+	PAGES_MAX = 32 << 20, /* of pages that are held */
 };
 
 struct asm_request {
@@ -185,6 +188,7 @@ struct asm_reply {
 	size_t *ends;
 	size_t target_count;
 	uint32_t target_cap, end_cap;
+	uint64_t charged; /* bytes */
 };
 
 static enum err begin(void *arg, struct str arch, struct error *e)
@@ -193,6 +197,17 @@ static enum err begin(void *arg, struct str arch, struct error *e)
 	(void)e;
 	snprintf(r->arch, sizeof r->arch, "%.*s", STR_FMT(arch));
 	return ERR_OK;
+}
+
+/* Charges what the instructions and the reply made of them take. */
+static bool charge(struct asm_reply *r, size_t len)
+{
+	const uint64_t more = CHARGE_STEP + 2 * (uint64_t)len;
+	if (2 * ((uint64_t)r->instructions.len + len) + r->target_count * TARGET_SIZE <= r->charged)
+		return true;
+	bool room = account_take(ACCOUNT_REPLIES, more);
+	r->charged += room ? more : 0;
+	return room;
 }
 
 static bool add_target(struct asm_reply *r, uint64_t target, size_t end)
@@ -209,6 +224,8 @@ static enum err add_instruction(void *arg, uint32_t offset, uint64_t target, str
 {
 	struct asm_reply *r = arg;
 	struct buffer *b = &r->instructions;
+	if (!charge(r, text.len))
+		return error_set(e, ERR_NO_MEMORY, "too much memory is in use; try again");
 	buffer_printf(b, "%s[%" PRIu32 ",", b->len > 0 ? "," : "", offset);
 	buffer_append_json(b, text);
 	if (target != UINT64_MAX && b->len > 0 && !add_target(r, target, b->len - 1))
@@ -308,11 +325,23 @@ static void print_failure(struct buffer *b, const struct error *e)
 	buffer_append(b, "}", 1);
 }
 
+static enum err get_code(
+        struct exchange *x, const struct asm_request *q, struct asm_reply *r, uint64_t *size, struct error *e)
+{
+	const struct code_sink sink = {begin, add_instruction, r};
+	const struct elf_asker asker = {x->client, exchange_cancel(x)};
+	enum err err = exchange_enter(x, services_turnstile(TURNSTILE_CODE), e);
+	if (err)
+		return err;
+	err = elf_code_get(services_code(), &asker, &q->question, &q->range, &sink, size, e);
+	exchange_leave(x);
+	return err;
+}
+
 void asm_handle(struct exchange *x)
 {
 	struct asm_request q = {.range = {0}};
 	struct asm_reply r = {.arch = ""};
-	const struct code_sink sink = {begin, add_instruction, &r};
 	struct buffer body;
 	struct error e;
 	uint64_t size = 0;
@@ -323,7 +352,7 @@ void asm_handle(struct exchange *x)
 	}
 	buffer_init(&r.instructions, REPLY_MAX - REQUEST_MAX);
 	if (!err)
-		err = elf_code_get(services_code(), &q.question, &q.range, &sink, &size, &e);
+		err = get_code(x, &q, &r, &size, &e);
 	buffer_init(&body, REPLY_MAX);
 	if (err)
 		print_failure(&body, &e);
@@ -335,6 +364,7 @@ void asm_handle(struct exchange *x)
 		exchange_reply_error(x, (no_memory(&e), &e), 1);
 	buffer_release(&body);
 	buffer_release(&r.instructions);
+	account_add(ACCOUNT_REPLIES, -(int64_t)r.charged);
 	free(r.targets);
 	free(r.ends);
 }

@@ -35,7 +35,7 @@ static bool can_be(const struct exchange *x, struct str name, struct str id)
 }
 
 /* Forgets what was uploaded for the executables of a build id. */
-static enum err forget_executables(const struct exchange *x, struct str id, struct error *e)
+static enum err forget_executables(struct exchange *x, struct str id, struct error *e)
 {
 	struct build_id_question question;
 	struct symbfile_claims claims;
@@ -45,7 +45,7 @@ static enum err forget_executables(const struct exchange *x, struct str id, stru
 	if (!c)
 		return e->code;
 	enum err err = symbfile_claims_get(&claims, c, &question, NULL, e);
-	store_permit_give(c);
+	store_permit_give(x, c);
 	for (unsigned i = 0; i < claims.count && !err; i++)
 		modules_forget_file(services_modules(), &claims.items[i].id);
 	return err;

@@ -12,7 +12,7 @@
 #include "api/services.h"
 #include "api/stored.h"
 #include "api/sym_path.h"
-#include "base/permits.h"
+#include "base/account.h"
 #include "elf/layouts.h"
 #include "elf/source_code.h"
 
@@ -56,7 +56,11 @@ static void answer(struct exchange *x, const struct file_target *t)
 	struct symfiles_since since = stored_since(&file);
 	bool missing = symfiles_is_missing(services_symfiles(), &file, since.marker);
 	if (!missing) {
-		permit_give();
+		struct error e;
+		if (exchange_enter(x, services_turnstile(TURNSTILE_DOWNLOADS), &e)) { /* until the reply has ended */
+			exchange_reply_error(x, &e, 1);
+			return;
+		}
 		if (stored_send(x, &file, &form))
 			return;
 		symfiles_set_missing(services_symfiles(), &file, &since);
@@ -82,6 +86,18 @@ void file_get_handle(struct exchange *x)
 
 /* ---- /buildid/ID/... ---- */
 
+static enum err get_source(
+        struct exchange *x, const struct build_id *id, struct str file, struct buffer *text, struct error *e)
+{
+	const struct elf_asker asker = {x->client, exchange_cancel(x)};
+	enum err err = exchange_enter(x, services_turnstile(TURNSTILE_CODE), e);
+	if (err)
+		return err;
+	err = elf_code_source(services_code(), &asker, id, file, text, e);
+	exchange_leave(x);
+	return err;
+}
+
 static void send_source(struct exchange *x, const struct build_id *id, struct str path)
 {
 	struct buffer text;
@@ -89,9 +105,12 @@ static void send_source(struct exchange *x, const struct build_id *id, struct st
 	struct error e;
 	/* /source/usr/src/a.c: the slash belongs to the name; elfutils sends it as %2F after the first */
 	enum err err = sym_path_decode(x, path, &file);
+	if (!account_take(ACCOUNT_REPLIES, SOURCE_CODE_ROOM)) {
+		refuse(x, ERR_UNAVAILABLE, "too much memory is in use; try again");
+		return;
+	}
 	buffer_init(&text, SOURCE_CODE_ROOM);
-	err = err ? error_set(&e, err, "the path cannot be read")
-	          : elf_code_source(services_code(), id, file, &text, &e);
+	err = err ? error_set(&e, err, "the path cannot be read") : get_source(x, id, file, &text, &e);
 	if (err == ERR_MISSING || err == ERR_TOO_LARGE || err == ERR_CORRUPT)
 		e.code = ERR_NOT_FOUND;
 	if (err)
@@ -100,6 +119,7 @@ static void send_source(struct exchange *x, const struct build_id *id, struct st
 		exchange_reply_text(
 		        x, 200, "application/octet-stream", NULL, (struct str){(char *)text.data, text.len});
 	buffer_release(&text);
+	account_add(ACCOUNT_REPLIES, -SOURCE_CODE_ROOM);
 }
 
 static enum err send_section_file(void *arg, int file, uint64_t size)
@@ -130,7 +150,9 @@ static void send_section(struct exchange *x, const struct build_id *id, struct s
 	}
 	memcpy(text, decoded.data, decoded.len);
 	text[decoded.len] = 0;
-	if (!elf_code_section(services_code(), id, text, send_section_file, x, &e))
+	const struct elf_asker asker = {x->client, exchange_cancel(x)};
+	if (!exchange_enter(x, services_turnstile(TURNSTILE_CODE), &e) && /* until the reply has ended */
+	        !elf_code_section(services_code(), &asker, id, text, send_section_file, x, &e))
 		return;
 	if (e.code == ERR_MISSING || e.code == ERR_CORRUPT)
 		e.code = ERR_NOT_FOUND;

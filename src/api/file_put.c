@@ -209,7 +209,7 @@ static enum err put(struct exchange *x, struct error *e)
 	if (!c)
 		return e->code;
 	err = receive(x, c, &t, key_id, e);
-	store_permit_give(c);
+	store_permit_give(x, c);
 	return err;
 }
 

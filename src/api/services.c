@@ -13,6 +13,7 @@ static struct modules *modules;
 static struct symfiles *symfiles;
 static struct elf_code *code;
 static enum config_lookup lookup;
+static struct turnstile turnstiles[TURNSTILE_FETCHES]; /* the others are for who reads executables */
 
 enum err services_forget(struct str name, struct str id, struct error *e)
 {
@@ -30,6 +31,18 @@ static void code_is_known(struct str code_file, struct str code_id)
 	services_forget(code_file, code_id, &e);
 }
 
+static void make_turnstiles(const struct config *c)
+{
+	const uint64_t code_places = EXTRACTORS_FETCH * c->executables_parallel;
+	const uint64_t places[] = {[TURNSTILE_DOWNLOADS] = c->download_parallel,
+	        [TURNSTILE_UPLOADS] = c->upload_parallel,
+	        [TURNSTILE_CODE] = code_places,
+	        [TURNSTILE_SEGMENTS] = code_places};
+	for (unsigned i = 0; i < TURNSTILE_FETCHES; i++)
+		turnstile_init(&turnstiles[i], (enum turnstile_for)i, (unsigned)places[i], (unsigned)c->cold_queue,
+		        (unsigned)c->client_ipv6_prefix);
+}
+
 enum err services_start(const struct config *c, struct extractors *extractors, struct error *e)
 {
 	enum err err = auth_load(c->keys_file, e);
@@ -39,6 +52,7 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 	account_start(c->memory - c->memory / MARGIN_PART);
 	metric_set(M_MEMORY_LIMIT, (int64_t)c->memory);
 	lookup = c->lookup;
+	make_turnstiles(c);
 	symfiles = symfiles_new(c, e);
 	if (symfiles)
 		code = elf_code_new(c, extractors, e);
@@ -61,6 +75,13 @@ void services_stop(void)
 	symfiles = NULL;
 	elf_code_free(code);
 	code = NULL;
+	for (unsigned i = 0; i < TURNSTILE_FETCHES; i++)
+		turnstile_release(&turnstiles[i]);
+}
+
+struct turnstile *services_turnstile(enum turnstile_for what)
+{
+	return &turnstiles[what];
 }
 
 struct elf_code *services_code(void)

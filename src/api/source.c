@@ -12,6 +12,7 @@
 #include "api/router.h"
 #include "api/inquiry.h"
 #include "api/writer.h"
+#include "base/account.h"
 #include "base/json_text.h"
 #include "elf/code.h"
 #include "elf/source_code.h"
@@ -25,6 +26,7 @@ struct source_request {
 	struct str file;
 	struct build_id id;
 	struct buffer reply;
+	uint64_t charged;   /* bytes */
 	struct error error; /* what is wrong with the request */
 };
 
@@ -98,7 +100,17 @@ static enum err get_source(struct inquiry *s, struct source_request *r, struct b
 		return error_set(e, ERR_MISSING, "this server gives out no source code (source_code is not set)");
 	if (!names_file(s->symbol_of[0], r->file))
 		return error_set(e, ERR_MISSING, "the symbols of the module do not name this file at this offset");
-	return elf_code_source(services_code(), &r->id, r->file, text, e);
+	struct exchange *x = s->exchange;
+	const struct elf_asker asker = {x->client, exchange_cancel(x)};
+	if (!account_take(ACCOUNT_REPLIES, 2 * SOURCE_CODE_ROOM))
+		return error_set(e, ERR_UNAVAILABLE, "too much memory is in use; try again");
+	r->charged = 2 * SOURCE_CODE_ROOM;
+	enum err err = exchange_enter(x, services_turnstile(TURNSTILE_CODE), e);
+	if (err)
+		return err;
+	err = elf_code_source(services_code(), &asker, &r->id, r->file, text, e);
+	exchange_leave(x);
+	return err;
 }
 
 static void write_reply(struct writer *w, void *arg)
@@ -126,6 +138,8 @@ static void reply_source(struct inquiry *s)
 	}
 	buffer_append(&r->reply, "}", 1);
 	buffer_release(&text);
+	account_add(ACCOUNT_REPLIES, (int64_t)r->reply.cap - (int64_t)r->charged);
+	r->charged = r->reply.cap;
 	if (r->reply.failed)
 		inquiry_fail(s, ERR_NO_MEMORY, 1, "out of memory");
 	else
@@ -135,8 +149,10 @@ static void reply_source(struct inquiry *s)
 static void release_source(struct inquiry *s)
 {
 	struct source_request *r = s->user;
-	if (r)
-		buffer_release(&r->reply);
+	if (!r)
+		return;
+	buffer_release(&r->reply);
+	account_add(ACCOUNT_REPLIES, -(int64_t)r->charged);
 }
 
 void source_handle(struct exchange *x)

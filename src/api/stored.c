@@ -274,7 +274,7 @@ bool stored_send(struct exchange *x, const struct symfile *file, const struct st
 	char *url = NULL;
 	bool redirects = form->redirects && str_equal(x->method, str_from("GET")), found = true;
 	struct symfiles_reader reader = {
-	        {on_begin, on_bytes, &s}, exchange_accepts(x, "zstd"), redirects ? &url : NULL};
+	        {on_begin, on_bytes, &s}, exchange_accepts(x, "zstd"), redirects ? &url : NULL, exchange_cancel(x)};
 	struct bucket_result result;
 	struct error e;
 	if (symfiles_get(services_symfiles(), file, &reader, &result, &e))

@@ -9,7 +9,6 @@
 #include "api/services.h"
 #include "api/stored.h"
 #include "api/sym_path.h"
-#include "base/permits.h"
 
 static void refuse(struct exchange *x, enum err code, const char *text)
 {
@@ -55,7 +54,11 @@ static void answer(struct exchange *x, const struct symfile *file, enum sym_path
 		refuse(x, ERR_NOT_FOUND, missing);
 		return;
 	}
-	permit_give();
+	struct error e;
+	if (exchange_enter(x, services_turnstile(TURNSTILE_DOWNLOADS), &e)) { /* until the reply has ended */
+		exchange_reply_error(x, &e, 1);
+		return;
+	}
 	own.sort = SYMFILE_SYM;
 	/* called otherwise, it may be the path of a code file, or as its uploader called it */
 	if ((by_code && redirect_by_code(x, file)) || (called != SYM_FILE_OTHER && stored_send(x, &own, &form)) ||

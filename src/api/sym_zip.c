@@ -331,7 +331,6 @@ static enum err read_aside(struct zip_upload *u, struct error *e)
 	uint64_t most = u->size * ZIP_RATIO_MAX + ZIP_SPARE;
 	u->text_max = most < c->bucket_max_size ? most : c->bucket_max_size;
 	u->deadline = clock_now() + c->request_timeout;
-	permit_give();
 	if (pthread_create(&thread, NULL, read_twice, &r) != 0)
 		return no_memory(e);
 	pthread_join(thread, NULL);
@@ -359,7 +358,7 @@ static enum err upload(struct zip_upload *u, struct error *e)
 	if (!u->client)
 		return e->code;
 	err = take_zip(u, e);
-	store_permit_give(u->client);
+	store_permit_give(u->x, u->client);
 	return err;
 }
 

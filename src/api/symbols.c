@@ -193,7 +193,7 @@ static enum err show(struct exchange *x, char **text, struct error *e)
 	if (!c)
 		return e->code;
 	err = get_uploads(&uploads, c, id, e);
-	store_permit_give(c);
+	store_permit_give(x, c);
 	if (err)
 		return err;
 	*text = uploads_text(&uploads);
@@ -304,7 +304,7 @@ static enum err remove_uploads(struct exchange *x, char **text, struct error *e)
 	if (!c)
 		return e->code;
 	err = remove_all(&r, c, id, set, e);
-	store_permit_give(c);
+	store_permit_give(x, c);
 	if (r.objects)
 		log_event(LOG_LEVEL_INFO, "removed",
 		        "%.*s%s%.*s: %" PRIu64 " objects, %" PRIu64 " bytes%s, by key %s, request %s", STR_FMT(id),
@@ -394,7 +394,7 @@ static enum err list(struct exchange *x, char **text, struct error *e)
 		return e->code;
 	json_t *sets = json_array();
 	err = sets ? symbfile_catalog(c, &q, add_to_list, sets, next, e) : no_memory(e);
-	store_permit_give(c);
+	store_permit_give(x, c);
 	json_t *body = err ? NULL : json_pack("{s:O}", "sets", sets);
 	json_decref(sets);
 	*text = body && json_set_text(body, "next", *next ? next : NULL) ? json_text(body, JSON_COMPACT) : NULL;

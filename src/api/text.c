@@ -357,13 +357,21 @@ static struct text_guesses guesses_of(struct text *t)
 	        .text = {(const char *)body->data, body->len}};
 }
 
-static enum symbolicate_result find_segments(struct module_want *w)
+/* *entered: whether the exchange has a place to ask for segments. */
+static enum symbolicate_result find_segments(struct exchange *x, struct module_want *w, bool *entered)
 {
 	struct build_id_question question = w->question;
+	const struct elf_asker asker = {x->client, exchange_cancel(x)};
 	struct error e;
 	if (w->kind != WANT_SYM || !(question.whole.len || build_id_question_parse(&question, w->id)))
 		return SYMBOLICATE_OK;
-	switch (elf_code_segments(services_code(), &question, &w->file, &e)) {
+	if (!*entered && !elf_code_knows_segments(services_code(), &question)) {
+		enum err err = exchange_enter(x, services_turnstile(TURNSTILE_SEGMENTS), &e);
+		if (err)
+			return err == ERR_GONE ? SYMBOLICATE_GONE : SYMBOLICATE_NO_SEGMENTS;
+		*entered = true;
+	}
+	switch (elf_code_segments(services_code(), &asker, &question, &w->file, &e)) {
 	case ERR_OK:
 		return SYMBOLICATE_LOAD;
 	case ERR_UNAVAILABLE:
@@ -376,16 +384,11 @@ static enum symbolicate_result find_segments(struct module_want *w)
 }
 
 /* As for symbols, a temporary failure of one module fails the request: a frame of it would seem to have no name. */
-static enum symbolicate_result ask_for_segments(struct inquiry *s)
+static enum symbolicate_result ask_for_each(struct inquiry *s, bool *entered)
 {
 	struct text *t = s->user;
 	enum symbolicate_result result = SYMBOLICATE_OK, one = SYMBOLICATE_OK;
 	int64_t now = clock_now(), until = now + (s->wait.deadline - now) / 2;
-	if (!t->in_files || t->asked_segments)
-		return SYMBOLICATE_OK;
-	t->asked_segments = true;
-	struct text_guesses guesses = guesses_of(t);
-	text_confirm_guesses(&guesses);
 	bool *asked = arena_calloc(s->exchange->arena, s->want_count + (size_t)1, sizeof *asked);
 	if (!asked)
 		return SYMBOLICATE_NO_MEMORY;
@@ -394,11 +397,27 @@ static enum symbolicate_result ask_for_segments(struct inquiry *s)
 		if (want < 0 || t->confirmed[want] || asked[want])
 			continue;
 		asked[want] = true;
-		one = clock_now() < until ? find_segments(&s->wants[want]) : SYMBOLICATE_NO_SEGMENTS;
+		one = clock_now() < until ? find_segments(s->exchange, &s->wants[want], entered)
+		                          : SYMBOLICATE_NO_SEGMENTS;
 		if (one > SYMBOLICATE_LOAD)
 			return one;
 		result = one ? one : result;
 	}
+	return result;
+}
+
+static enum symbolicate_result ask_for_segments(struct inquiry *s)
+{
+	struct text *t = s->user;
+	bool entered = false;
+	if (!t->in_files || t->asked_segments)
+		return SYMBOLICATE_OK;
+	t->asked_segments = true;
+	struct text_guesses guesses = guesses_of(t);
+	text_confirm_guesses(&guesses);
+	enum symbolicate_result result = ask_for_each(s, &entered);
+	if (entered)
+		exchange_leave(s->exchange);
 	return result;
 }
 

@@ -254,7 +254,7 @@ static enum err store_part(struct exchange *x, enum symbfile_kind kind, struct e
 	if (!c)
 		return e->code;
 	err = receive(x, c, &a, &bytes, e);
-	store_permit_give(c);
+	store_permit_give(x, c);
 	if (err)
 		return err;
 	metric_add(M_UPLOADS_STORED, 1);

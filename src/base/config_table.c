@@ -86,10 +86,13 @@ const struct config_row config_rows[] = {
                 "Serve executables and debug files of elf+, debuginfod+ and uploads to anyone, as symbol servers of "
                 "Windows (/NAME/ID/NAME) and debuginfod (/buildid/ID/...) do, and what source_code names "
                 "(docs/executables.md)."},
-        {"download_parallel", TYPE_COUNT, AT(download_parallel), "4", 1, 1024, NULL, false, SYMBOLS,
-                "Concurrent downloads, each on a worker; more get 503."},
+        {"download_parallel", TYPE_COUNT, AT(download_parallel), "32", 1, 1024, NULL, false, SYMBOLS,
+                "Concurrent downloads (turnstile downloads)."},
         {"executables_parallel", TYPE_COUNT, AT(executables_parallel), "2", 1, 64, NULL, false, SYMBOLS,
-                "Executables read at a time, by processes that may use two cores each."},
+                "Executables read at a time, by processes that may use two cores each (turnstile reads). Twelve times "
+                "as "
+                "many are fetched (fetches), and as many requests for assembly and source code (code), and for where "
+                "executables are loaded (segments), are served at a time."},
         {"executable_folder", TYPE_STRING, AT(executable_folder), "/var/tmp", 0, 0, NULL, false, SYMBOLS,
                 "Directory for unnamed temporary files while executables are read."},
         {"executable_max_size", TYPE_BYTES, AT(executable_max_size), "2G", 1, T, NULL, false, SYMBOLS,
@@ -175,8 +178,8 @@ const struct config_row config_rows[] = {
                 "Largest uploaded part of a symbfile; above it 413."},
         {"max_sym_upload", TYPE_BYTES, AT(max_sym_upload), "1G", 1, T, NULL, true, LIMITS,
                 "Largest uploaded symbol file or ZIP; above it 413."},
-        {"upload_parallel", TYPE_COUNT, AT(upload_parallel), "2", 1, 1024, NULL, true, LIMITS,
-                "Concurrent uploads and requests about them, each on a worker; more get 503."},
+        {"upload_parallel", TYPE_COUNT, AT(upload_parallel), "4", 1, 1024, NULL, true, LIMITS,
+                "Concurrent uploads and requests about them (turnstile uploads)."},
         {"max_jobs", TYPE_COUNT, AT(max_jobs), "1000", 1, 1000000, NULL, true, LIMITS, "Jobs of a request."},
         {"max_frames", TYPE_COUNT, AT(max_frames), "200000", 1, 100000000, NULL, true, LIMITS, "Frames of a request."},
         {"max_stacks", TYPE_COUNT, AT(max_stacks), "1000000", 1, 100000000, NULL, true, LIMITS, "Stacks of a request."},
@@ -186,9 +189,11 @@ const struct config_row config_rows[] = {
         {"cold_requests", TYPE_COUNT, AT(cold_requests), "64", 1, 1000000, NULL, false, LIMITS,
                 "Requests that may load modules concurrently."},
         {"cold_queue", TYPE_COUNT, AT(cold_queue), "256", 0, 1000000, NULL, false, LIMITS,
-                "Requests that may wait for their turn to load modules; more get 503."},
+                "Requests that may wait for their turn to load modules, and as many in the line of each turnstile; "
+                "more get "
+                "503."},
         {"cold_wait", TYPE_DURATION, AT(cold_wait), "2s", 0, HOUR, NULL, false, LIMITS,
-                "How long a request waits for its turn to load modules; then 503."},
+                "How long a request waits for its turn to load modules, or in the line of a turnstile; then 503."},
         {"gzip_min_size", TYPE_BYTES, AT(gzip_min_size), "1400", 0, T, NULL, true, LIMITS,
                 "Smallest reply that is compressed."},
 

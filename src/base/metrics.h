@@ -83,6 +83,27 @@
 	X(HELD_UP_HOSTS, gauge, "symbolicated_requests_held_up", "by=\"other_host\"", "")                             \
 	X(HELD_BACK, counter, "symbolicated_held_back_total", "",                                                     \
 	        "Requests that waited or were refused because their client has many others.")                         \
+	X(TURNSTILE_INSIDE_DOWNLOADS, gauge, "symbolicated_turnstile_inside", "for=\"downloads\"",                    \
+	        "Places in use of what only so many do at a time.")                                                   \
+	X(TURNSTILE_INSIDE_UPLOADS, gauge, "symbolicated_turnstile_inside", "for=\"uploads\"", "")                    \
+	X(TURNSTILE_INSIDE_CODE, gauge, "symbolicated_turnstile_inside", "for=\"code\"", "")                          \
+	X(TURNSTILE_INSIDE_SEGMENTS, gauge, "symbolicated_turnstile_inside", "for=\"segments\"", "")                  \
+	X(TURNSTILE_INSIDE_FETCHES, gauge, "symbolicated_turnstile_inside", "for=\"fetches\"", "")                    \
+	X(TURNSTILE_INSIDE_READS, gauge, "symbolicated_turnstile_inside", "for=\"reads\"", "")                        \
+	X(TURNSTILE_WAITING_DOWNLOADS, gauge, "symbolicated_turnstile_waiting", "for=\"downloads\"",                  \
+	        "Those that wait for such a place.")                                                                  \
+	X(TURNSTILE_WAITING_UPLOADS, gauge, "symbolicated_turnstile_waiting", "for=\"uploads\"", "")                  \
+	X(TURNSTILE_WAITING_CODE, gauge, "symbolicated_turnstile_waiting", "for=\"code\"", "")                        \
+	X(TURNSTILE_WAITING_SEGMENTS, gauge, "symbolicated_turnstile_waiting", "for=\"segments\"", "")                \
+	X(TURNSTILE_WAITING_FETCHES, gauge, "symbolicated_turnstile_waiting", "for=\"fetches\"", "")                  \
+	X(TURNSTILE_WAITING_READS, gauge, "symbolicated_turnstile_waiting", "for=\"reads\"", "")                      \
+	X(TURNSTILE_REFUSED_DOWNLOADS, counter, "symbolicated_turnstile_refused_total", "for=\"downloads\"",          \
+	        "Those that got none in time.")                                                                       \
+	X(TURNSTILE_REFUSED_UPLOADS, counter, "symbolicated_turnstile_refused_total", "for=\"uploads\"", "")          \
+	X(TURNSTILE_REFUSED_CODE, counter, "symbolicated_turnstile_refused_total", "for=\"code\"", "")                \
+	X(TURNSTILE_REFUSED_SEGMENTS, counter, "symbolicated_turnstile_refused_total", "for=\"segments\"", "")        \
+	X(TURNSTILE_REFUSED_FETCHES, counter, "symbolicated_turnstile_refused_total", "for=\"fetches\"", "")          \
+	X(TURNSTILE_REFUSED_READS, counter, "symbolicated_turnstile_refused_total", "for=\"reads\"", "")              \
 	X(CACHE_BYTES, gauge, "symbolicated_cache_bytes", "", "Bytes of maps held in the process's cache.")           \
 	X(CACHE_MAPS, gauge, "symbolicated_cache_maps", "", "Maps held in the process's cache.")                      \
 	X(CACHE_EVICTED, counter, "symbolicated_cache_evicted_bytes_total", "",                                       \

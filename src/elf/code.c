@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/permits.h"
 #include "elf/source_code.h"
 
 enum { KNOWN = 256 }; /* programs whose segments are remembered; a power of two */
@@ -29,8 +28,6 @@ struct elf_code {
 	struct bucket_sources *buckets;
 	struct elf_sources sources;
 	struct source_code *source_code;
-	atomic_uint asking;   /* for code and source code */
-	atomic_uint locating; /* for segments: a text with many modules lets nobody wait for code */
 	pthread_mutex_t lock; /* of known */
 	struct known_segments known[KNOWN];
 };
@@ -90,34 +87,18 @@ static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
 	return err;
 }
 
-/* A client for one question; NULL: too many ask at a time, or out of memory. To be given back in any case. */
-static struct bucket_client *enter(const struct elf_code *code, atomic_uint *asking, struct error *e)
+enum err elf_code_get(struct elf_code *code, const struct elf_asker *asker, const struct build_id_question *question,
+        const struct code_range *range, const struct code_sink *sink, uint64_t *size, struct error *e)
 {
-	struct bucket_client *client = NULL;
-	permit_give(); /* it waits for transfers and the helper */
-	if (atomic_fetch_add(asking, 1) >= code->config->executables_parallel)
-		error_set(e, ERR_UNAVAILABLE, "too many requests for code at a time; try again");
-	else if (!(client = bucket_client_new(code->buckets)))
-		no_memory(e);
-	return client;
-}
-
-static void leave(atomic_uint *asking, struct bucket_client *client)
-{
-	bucket_client_free(client);
-	atomic_fetch_sub(asking, 1);
-}
-
-enum err elf_code_get(struct elf_code *code, const struct build_id_question *question, const struct code_range *range,
-        const struct code_sink *sink, uint64_t *size, struct error *e)
-{
+	*size = 0;
 	if (!code->sources.extractors)
 		return error_set(e, ERR_MISSING, "this server has no source of executables");
-	const struct elf_taker taker = {.executable = true, .range = range, .code = *sink};
+	const struct elf_taker taker = {
+	        .client = asker->client, .cancel = asker->cancel, .executable = true, .range = range, .code = *sink};
 	struct elf_source_report report = {.code_size = 0};
-	struct bucket_client *client = enter(code, &code->asking, e);
-	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : e->code;
-	leave(&code->asking, client);
+	struct bucket_client *client = bucket_client_new(code->buckets);
+	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : no_memory(e);
+	bucket_client_free(client);
 	*size = report.code_size;
 	return err;
 }
@@ -134,23 +115,35 @@ static bool look_in_known(
 	return is_known;
 }
 
-enum err elf_code_segments(
-        struct elf_code *code, const struct build_id_question *question, struct file_map *loaded, struct error *e)
+static struct known_segments *known_for(struct elf_code *code, const char *question)
+{
+	return &code->known[name_hash_seeded(str_from(question), str_from(""), 0) & (KNOWN - 1)];
+}
+
+bool elf_code_knows_segments(struct elf_code *code, const struct build_id_question *question)
+{
+	char text[BUILD_ID_QUESTION_TEXT + 1];
+	struct file_map loaded;
+	build_id_question_text(text, question);
+	return !code->sources.extractors || look_in_known(code, known_for(code, text), text, &loaded);
+}
+
+enum err elf_code_segments(struct elf_code *code, const struct elf_asker *asker,
+        const struct build_id_question *question, struct file_map *loaded, struct error *e)
 {
 	static const char none[] = "no source tells where the module is loaded";
 	const struct config *c = code->config;
 	struct known_segments found;
 	build_id_question_text(found.question, question);
-	struct known_segments *known =
-	        &code->known[name_hash_seeded(str_from(found.question), str_from(""), 0) & (KNOWN - 1)];
+	struct known_segments *known = known_for(code, found.question);
 	*loaded = (struct file_map){.count = 0};
 	if (!code->sources.extractors || look_in_known(code, known, found.question, loaded))
 		return loaded->count > 0 ? ERR_OK : error_set(e, ERR_MISSING, none);
-	const struct elf_taker taker = {.executable = true};
+	const struct elf_taker taker = {.client = asker->client, .cancel = asker->cancel, .executable = true};
 	struct elf_source_report report = {.code_size = 0};
-	struct bucket_client *client = enter(code, &code->locating, e);
-	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : e->code;
-	leave(&code->locating, client);
+	struct bucket_client *client = bucket_client_new(code->buckets);
+	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : no_memory(e);
+	bucket_client_free(client);
 	*loaded = report.loaded;
 	if (err && err != ERR_MISSING && err != ERR_CORRUPT)
 		return err;
@@ -194,7 +187,9 @@ static enum err check_here(struct extractors *x, struct extraction *job, bool is
 enum err elf_code_check(struct elf_code *code, int file, const struct build_id_question *question, bool is_program,
         const atomic_bool *cancel, struct error *e)
 {
+	const struct client_key uploads = {0, 0}; /* all together are one client */
 	struct extractors *x = code->sources.extractors;
+	struct visit fetches, reads;
 	struct extraction job = {.file = file,
 	        .limits = elf_job_limits(code->config),
 	        .question = question,
@@ -203,15 +198,14 @@ enum err elf_code_check(struct elf_code *code, int file, const struct build_id_q
 	enum err err = ERR_UNAVAILABLE;
 	if (!x)
 		return error_set(e, ERR_UNAVAILABLE, "this server has no reader of executables");
-	permit_give();
 	error_set(e, err, "cancelled");
-	if (!extractors_enter(x, PLACE_FETCH, cancel))
+	if (!extractors_enter(x, PLACE_FETCH, uploads, &fetches, cancel))
 		return err;
-	if (extractors_enter(x, PLACE_READ, cancel)) {
+	if (extractors_enter(x, PLACE_READ, uploads, &reads, cancel)) {
 		err = check_here(x, &job, is_program, e);
-		extractors_leave(x, PLACE_READ);
+		extractors_leave(x, PLACE_READ, &reads);
 	}
-	extractors_leave(x, PLACE_FETCH);
+	extractors_leave(x, PLACE_FETCH, &fetches);
 	return err;
 }
 
@@ -231,11 +225,12 @@ static enum err add_section(void *arg, const uint8_t *data, size_t len, struct e
 	               : error_set(e, ERR_UNAVAILABLE, "executable_folder cannot be written: %s", strerror(errno));
 }
 
-static enum err load_section(
-        struct elf_code *code, const struct build_id *id, const char *name, struct section_file *s, struct error *e)
+static enum err load_section(struct elf_code *code, const struct elf_asker *asker, const struct build_id *id,
+        const char *name, struct section_file *s, struct error *e)
 {
 	const struct build_id_question question = {.whole = *id};
-	const struct elf_taker taker = {.section_name = name, .section = {add_section, s}};
+	const struct elf_taker taker = {
+	        .client = asker->client, .cancel = asker->cancel, .section_name = name, .section = {add_section, s}};
 	struct elf_source_report report = {.code_size = 0};
 	struct bucket_client *client = bucket_client_new(code->buckets);
 	enum err err = client ? ask_sources(code, client, &question, &taker, &report, e) : no_memory(e);
@@ -243,35 +238,32 @@ static enum err load_section(
 	return err;
 }
 
-enum err elf_code_section(struct elf_code *code, const struct build_id *id, const char *name,
-        enum err (*send)(void *arg, int file, uint64_t size), void *arg, struct error *e)
+enum err elf_code_section(struct elf_code *code, const struct elf_asker *asker, const struct build_id *id,
+        const char *name, enum err (*send)(void *arg, int file, uint64_t size), void *arg, struct error *e)
 {
 	struct section_file s = {.file = -1};
 	if (!code->sources.extractors)
 		return error_set(e, ERR_MISSING, "this server has no source of executables");
-	permit_give();
 	enum err err = ERR_OK;
-	if (atomic_fetch_add(&code->asking, 1) >= code->config->executables_parallel)
-		err = error_set(e, ERR_UNAVAILABLE, "too many requests for code at a time; try again");
-	else if ((s.file = file_open_unnamed(code->config->executable_folder)) < 0)
+	if ((s.file = file_open_unnamed(code->config->executable_folder)) < 0)
 		err = error_set(e, ERR_UNAVAILABLE, "executable_folder: %s", strerror(errno));
 	if (!err)
-		err = load_section(code, id, name, &s, e);
+		err = load_section(code, asker, id, name, &s, e);
 	if (!err)
 		err = send(arg, s.file, s.size);
 	if (s.file >= 0)
 		close(s.file);
-	atomic_fetch_sub(&code->asking, 1);
 	return err;
 }
 
 /* ---- source code ---- */
 
-enum err elf_code_source(
-        struct elf_code *code, const struct build_id *id, struct str file, struct buffer *out, struct error *e)
+enum err elf_code_source(struct elf_code *code, const struct elf_asker *asker, const struct build_id *id,
+        struct str file, struct buffer *out, struct error *e)
 {
-	struct bucket_client *client = enter(code, &code->asking, e);
-	enum err err = client ? source_code_get(code->source_code, client, id, file, out, e) : e->code;
-	leave(&code->asking, client);
+	struct bucket_client *client = bucket_client_new(code->buckets);
+	enum err err =
+	        client ? source_code_get(code->source_code, client, id, file, asker->cancel, out, e) : no_memory(e);
+	bucket_client_free(client);
 	return err;
 }

@@ -32,6 +32,9 @@ struct elf_load {
 	int file;                     /* that is being fetched */
 	int problem;                  /* errno of writing it */
 	uint64_t left;                /* bytes of it that are wanted; then the transfer is stopped */
+	uint64_t charged;             /* bytes of all files */
+	struct visit reads;           /* the place for reading, if it */
+	bool has_place;
 	uint8_t *block;
 };
 
@@ -55,8 +58,10 @@ static uint8_t *file_space(void *arg, size_t *room)
 static bool file_commit(void *arg, size_t n)
 {
 	struct elf_load *l = arg;
-	if (!write_all(l->file, l->block, n)) {
-		l->problem = errno;
+	const bool room = extractors_charge(l->sources->extractors, n, l->sources->config->executable_max_size);
+	l->charged += room ? n : 0;
+	if (!room || !write_all(l->file, l->block, n)) {
+		l->problem = room ? errno : ENOSPC;
 		return false;
 	}
 	l->left -= n < l->left ? n : l->left;
@@ -150,9 +155,8 @@ static enum bucket_outcome find_pdb(struct elf_load *l, struct str file_name, co
 
 /* For struct extraction: what shares its entries with others (dwz -m) needs one more file, and so do split units. Its
  * reader looks whether it has the build id, or these units. */
-static int provide(void *arg, const struct build_id *id, struct str name)
+static int find_more(struct elf_load *l, const struct build_id *id, struct str name)
 {
-	struct elf_load *l = arg;
 	struct bucket_result before = *l->result;
 	char path[LAYOUT_SHARED_MAX];
 	unsigned number = 0;
@@ -169,6 +173,25 @@ static int provide(void *arg, const struct build_id *id, struct str name)
 	l->result->outcome = before.outcome;
 	memcpy(l->result->text, before.text, sizeof before.text);
 	return outcome == BUCKET_OK ? file : outcome == BUCKET_FAILED ? PROVIDE_FAILED : PROVIDE_NONE;
+}
+
+static bool enter_reads(struct elf_load *l)
+{
+	return extractors_enter(l->sources->extractors, PLACE_READ, l->taker->client, &l->reads, l->taker->cancel);
+}
+
+/* While it is fetched, another file may be read. */
+static int provide(void *arg, const struct build_id *id, struct str name)
+{
+	struct elf_load *l = arg;
+	extractors_leave(l->sources->extractors, PLACE_READ, &l->reads);
+	int file = find_more(l, id, name);
+	l->has_place = enter_reads(l);
+	if (l->has_place)
+		return file;
+	if (file >= 0)
+		close(file);
+	return PROVIDE_FAILED;
 }
 
 /* ---- build ids ---- */
@@ -233,11 +256,12 @@ static enum bucket_outcome read_file(struct elf_load *l, int file)
 	        .take = l->taker->take,
 	        .take_arg = l->taker->take_arg,
 	        .cancel = l->taker->cancel};
-	if (!extractors_enter(l->sources->extractors, PLACE_READ, l->taker->cancel))
+	if (!(l->has_place = enter_reads(l)))
 		return bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 	int64_t start = clock_now();
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
-	extractors_leave(l->sources->extractors, PLACE_READ);
+	if (l->has_place)
+		extractors_leave(l->sources->extractors, PLACE_READ, &l->reads);
 	l->report->loaded = job.loaded;
 	l->report->hash = job.hash;
 	l->report->lacking = job.lacking;
@@ -401,7 +425,8 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
 	}
 	*result = (struct bucket_result){0};
 	*report = (struct elf_source_report){0};
-	if (!extractors_enter(s->extractors, PLACE_FETCH, taker->cancel)) {
+	struct visit fetches;
+	if (!extractors_enter(s->extractors, PLACE_FETCH, taker->client, &fetches, taker->cancel)) {
 		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
 		return;
 	}
@@ -411,5 +436,6 @@ void elf_source_load(const struct elf_sources *s, struct bucket_client *c, unsig
 	else
 		bucket_result_set(result, BUCKET_FAILED, "out of memory");
 	free(l.block);
-	extractors_leave(s->extractors, PLACE_FETCH);
+	extractors_uncharge(s->extractors, l.charged);
+	extractors_leave(s->extractors, PLACE_FETCH, &fetches);
 }

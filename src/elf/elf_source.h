@@ -47,7 +47,8 @@ struct code_range {
 
 /* Who takes the records, or the instructions. */
 struct elf_taker {
-	struct str name; /* of the module; files of Windows and macOS are looked for by it */
+	struct str name;          /* of the module; files of Windows and macOS are looked for by it */
+	struct client_key client; /* who waits for it */
 	struct symbfile_sink sink;
 	reader_take *take; /* as in struct extraction, with its argument */
 	void *take_arg;

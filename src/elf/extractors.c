@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,11 +26,15 @@ enum {
 	GRACE = 5,        /* seconds more that a job has until it begins */
 	START_MS = 30000, /* for the helper's first packet */
 	WANTS_MAX = 8,    /* files that a job may ask for */
+	LOADS_MAX = 1 << 20,
+	FETCHED_MAX = 4, /* of the largest files, for each that is read */
 };
 
 struct extractors {
 	int socket; /* sending does not wait: a helper that is stopped holds nobody up */
-	sem_t places[EXTRACTORS_PLACES];
+	struct turnstile places[EXTRACTORS_PLACES];
+	unsigned parallel;
+	_Atomic uint64_t fetched; /* bytes of the files that are there */
 	pid_t pid;
 };
 
@@ -103,7 +106,7 @@ static enum err check_ready(int socket, const char *path, struct error *e)
 	return err;
 }
 
-enum err extractors_start(struct extractors **x, const char *path, unsigned parallel, struct error *e)
+enum err extractors_start(struct extractors **x, const char *path, unsigned parallel, unsigned prefix, struct error *e)
 {
 	char beside[PATH_MAX];
 	int ends[2];
@@ -119,9 +122,9 @@ enum err extractors_start(struct extractors **x, const char *path, unsigned para
 		return error_set(e, ERR_CONFIG, "no socket for %.150s: %s", path, strerror(errno));
 	}
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	*made = (struct extractors){.socket = ends[0], .pid = fork()};
-	sem_init(&made->places[PLACE_FETCH], 0, EXTRACTORS_FETCH * parallel);
-	sem_init(&made->places[PLACE_READ], 0, parallel);
+	*made = (struct extractors){.socket = ends[0], .parallel = parallel, .pid = fork()};
+	turnstile_init(&made->places[PLACE_FETCH], TURNSTILE_FETCHES, EXTRACTORS_FETCH * parallel, LOADS_MAX, prefix);
+	turnstile_init(&made->places[PLACE_READ], TURNSTILE_READS, parallel, LOADS_MAX, prefix);
 	if (made->pid == 0)
 		be_helper(ends[1], path);
 	close(ends[1]);
@@ -142,24 +145,33 @@ void extractors_stop(struct extractors *x)
 	if (x->pid > 0)
 		waitpid(x->pid, NULL, 0);
 	for (unsigned i = 0; i < EXTRACTORS_PLACES; i++)
-		sem_destroy(&x->places[i]);
+		turnstile_release(&x->places[i]);
 	free(x);
 }
 
-bool extractors_enter(struct extractors *x, enum extractors_place place, const atomic_bool *cancel)
+bool extractors_enter(struct extractors *x, enum extractors_place place, struct client_key client, struct visit *visit,
+        const atomic_bool *cancel)
 {
-	struct timespec until = {0};
-	while (sem_clockwait(&x->places[place], CLOCK_MONOTONIC, &until) != 0) {
-		if (cancel && atomic_load(cancel))
-			return false;
-		until.tv_sec = clock_now() / SECOND + 1; /* nobody tells when *cancel changes */
-	}
-	return true;
+	*visit = (struct visit){.turn.client = client, .until = INT64_MAX};
+	return turnstile_wait(&x->places[place], visit, cancel);
 }
 
-void extractors_leave(struct extractors *x, enum extractors_place place)
+void extractors_leave(struct extractors *x, enum extractors_place place, struct visit *visit)
 {
-	sem_post(&x->places[place]);
+	turnstile_leave(&x->places[place], visit);
+}
+
+bool extractors_charge(struct extractors *x, uint64_t bytes, uint64_t largest)
+{
+	if (atomic_fetch_add(&x->fetched, bytes) + bytes <= FETCHED_MAX * x->parallel * largest)
+		return true;
+	atomic_fetch_sub(&x->fetched, bytes);
+	return false;
+}
+
+void extractors_uncharge(struct extractors *x, uint64_t bytes)
+{
+	atomic_fetch_sub(&x->fetched, bytes);
 }
 
 /* ---- a job ---- */

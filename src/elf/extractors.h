@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/turnstile.h"
 #include "elf/packet.h"
 #include "elf/reader_process.h"
 #include "symbfile/build_id.h"
@@ -17,10 +18,11 @@
 /* The helper. Its functions may be called by any thread. */
 struct extractors;
 
-/* Starts the program at path; NULL: "symbolicated-extract" beside this process's own. To be called before there are
+/* Starts the program at path; NULL: "symbolicated-extract" beside this process's own. prefix: bits of an IPv6 address
+ * that are one client. To be called before there are
  * threads, and before the sandbox is entered. The helper ends when the process does. ERR_CONFIG: there is no such
  * program, it does not start, or is of another version. */
-enum err extractors_start(struct extractors **x, const char *path, unsigned parallel, struct error *e);
+enum err extractors_start(struct extractors **x, const char *path, unsigned parallel, unsigned prefix, struct error *e);
 void extractors_stop(struct extractors *x);
 /* Whether the program that extractors_start would start is there. */
 enum err extractors_check(struct error *e);
@@ -31,11 +33,17 @@ enum extractors_place {
 	PLACE_READ,  /* to have one read: `parallel` */
 	EXTRACTORS_PLACES,
 };
-enum { EXTRACTORS_FETCH = 4 };
+enum { EXTRACTORS_FETCH = 12 };
 
-/* Waits for a place. Take PLACE_FETCH first. False: *cancel, which may be NULL, was set. */
-bool extractors_enter(struct extractors *x, enum extractors_place place, const atomic_bool *cancel);
-void extractors_leave(struct extractors *x, enum extractors_place place);
+/* Waits for a place for the client. Take PLACE_FETCH first. False: *cancel, which may be NULL, was set, or out of
+ * memory. */
+bool extractors_enter(struct extractors *x, enum extractors_place place, struct client_key client, struct visit *visit,
+        const atomic_bool *cancel);
+void extractors_leave(struct extractors *x, enum extractors_place place, struct visit *visit);
+/* Charges bytes of a file that is fetched: all together may have those of four of the largest for each that is read.
+ * False: there is no room. */
+bool extractors_charge(struct extractors *x, uint64_t bytes, uint64_t largest);
+void extractors_uncharge(struct extractors *x, uint64_t bytes);
 
 /* Receives instructions, as `struct disassembly` has them; texts are printable ASCII. */
 struct code_sink {

@@ -309,18 +309,18 @@ static enum err judge(const struct bucket_result *r, struct error *e)
 	return error_set(e, ERR_UNAVAILABLE, "the file cannot be fetched right now; try again");
 }
 
-static enum err fetch(
-        struct bucket_client *client, unsigned source, const char *path, struct buffer *out, struct error *e)
+static enum err fetch(struct bucket_client *client, unsigned source, const char *path, const atomic_bool *cancel,
+        struct buffer *out, struct error *e)
 {
 	struct bucket_sink sink = {.space = text_space, .commit = text_commit, .arg = out};
 	struct bucket_result result;
 	buffer_reset(out);
-	bucket_fetch_path(client, source, path, SOURCE_CODE_MAX, &sink, NULL, &result);
+	bucket_fetch_path(client, source, path, SOURCE_CODE_MAX, &sink, cancel, &result);
 	return judge(&result, e);
 }
 
 static enum err from_debuginfod(const struct bucket_sources *buckets, struct bucket_client *client,
-        const struct build_id *id, const char *path, struct buffer *out, struct error *e)
+        const struct build_id *id, const char *path, const atomic_bool *cancel, struct buffer *out, struct error *e)
 {
 	static const char before[] = "buildid/", after[] = "/source";
 	char url[3 * SOURCE_PATH_MAX + BUILD_ID_HEX + sizeof before + sizeof after], hex[BUILD_ID_HEX + 1];
@@ -332,7 +332,7 @@ static enum err from_debuginfod(const struct bucket_sources *buckets, struct buc
 	*percent_encode(url + n, str_from(path), true) = 0;
 	for (unsigned i = 0; i < bucket_sources_count(buckets) && err == ERR_MISSING; i++) {
 		if (bucket_source_kind(buckets, i) == BUCKET_DEBUGINFOD)
-			err = fetch(client, i, url, out, e);
+			err = fetch(client, i, url, cancel, out, e);
 	}
 	return err;
 }
@@ -405,7 +405,7 @@ static bool fill_in(char out[BUCKET_PLAIN_MAX + 1], const char *url, const struc
 
 /* item: of the setting; host: the number of its URL. */
 static enum err from_repository(const struct source_code *s, const char *item, unsigned host, struct str file,
-        struct buffer *out, struct error *e)
+        const atomic_bool *cancel, struct buffer *out, struct error *e)
 {
 	const char *equals = strchr(item, '=');
 	char path[BUCKET_PLAIN_MAX + 1];
@@ -414,13 +414,13 @@ static enum err from_repository(const struct source_code *s, const char *item, u
 	        !fill_in(path, below_host(equals + 1) + 1, values))
 		return error_set(e, ERR_MISSING, "no such file of source code");
 	struct bucket_client *client = bucket_client_new(s->hosts);
-	enum err err = client ? fetch(client, host, path, out, e) : no_memory(e);
+	enum err err = client ? fetch(client, host, path, cancel, out, e) : no_memory(e);
 	bucket_client_free(client);
 	return err;
 }
 
 enum err source_code_get(const struct source_code *s, struct bucket_client *client, const struct build_id *id,
-        struct str file, struct buffer *out, struct error *e)
+        struct str file, const atomic_bool *cancel, struct buffer *out, struct error *e)
 {
 	const struct config_list *items = &s->config->source_code;
 	char path[SOURCE_PATH_MAX + 1];
@@ -430,9 +430,9 @@ enum err source_code_get(const struct source_code *s, struct bucket_client *clie
 	for (unsigned i = 0, host = 0; i < items->count && err == ERR_MISSING; i++) {
 		const char *item = items->items[i], *equals = strchr(item, '=');
 		if (strcmp(item, debuginfod) == 0)
-			err = from_debuginfod(s->buckets, client, id, path, out, e);
+			err = from_debuginfod(s->buckets, client, id, path, cancel, out, e);
 		else if (is_url(equals + 1))
-			err = from_repository(s, item, host++, file, out, e);
+			err = from_repository(s, item, host++, file, cancel, out, e);
 		else
 			err = from_folder(item, path, out, e);
 	}

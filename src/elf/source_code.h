@@ -25,10 +25,10 @@ struct source_code *source_code_new(const struct config *c, const struct bucket_
 void source_code_free(struct source_code *s); /* NULL is fine */
 
 /* client: of the buckets. Puts the file into out, which is empty and has a max of SOURCE_CODE_ROOM. id: the build id of
- * the program that names it; len 0: it is not known, and no debuginfod server is asked. ERR_MISSING: no such file;
- * ERR_TOO_LARGE; ERR_CORRUPT: it is no text; ERR_UNAVAILABLE: a source fails; ERR_NO_MEMORY. The texts are for the
- * client. */
+ * the program that names it; len 0: it is not known, and no debuginfod server is asked. *cancel, which may be NULL,
+ * ends it. ERR_MISSING: no such file; ERR_TOO_LARGE; ERR_CORRUPT: it is no text; ERR_UNAVAILABLE: a source fails;
+ * ERR_NO_MEMORY. The texts are for the client. */
 enum err source_code_get(const struct source_code *s, struct bucket_client *client, const struct build_id *id,
-        struct str file, struct buffer *out, struct error *e);
+        struct str file, const atomic_bool *cancel, struct buffer *out, struct error *e);
 
 #endif

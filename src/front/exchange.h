@@ -3,6 +3,7 @@
 #ifndef FRONT_EXCHANGE_H
 #define FRONT_EXCHANGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -100,6 +101,15 @@ void exchange_wake(struct exchange *x);
  * processor time is used up, lets those run that wait for their turn. It may return on another thread. False: the
  * client has gone, so nobody waits for the reply. */
 bool exchange_turn(struct exchange *x);
+/* For calls that wait for somebody else: a bucket, a store, the helper, the reader of a stored reply. Waits for a place
+ * at the turnstile, without a thread and up to cold_wait; then the exchange goes on on a thread that may wait, where
+ * exchange_turn lets nobody else run. ERR_BUSY: there is no place; ERR_GONE; ERR_NO_MEMORY: in any case it goes on on a
+ * worker. The place is given back by exchange_leave, after which it goes on on a worker, or with the reply. */
+struct turnstile;
+enum err exchange_enter(struct exchange *x, struct turnstile *t, struct error *e);
+void exchange_leave(struct exchange *x);
+/* Set within a second after the client of one that has a place has gone. */
+const atomic_bool *exchange_cancel(const struct exchange *x);
 /* Workers that are idle help with the work, as long as no request waits; see struct help. */
 void exchange_offer(struct exchange *x, struct help_work *w);
 void exchange_take_back(struct exchange *x, struct help_work *w);

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
+#include "base/turnstile.h"
 #include "front/exchange.h"
 #include "front/fcgi_request.h"
-#include "front/turns.h"
 
 struct front;
 struct connection;
@@ -20,6 +20,7 @@ enum pause {
 	PAUSE_TURN,   /* its turn */
 	PAUSE_READER, /* that its connection takes more of the reply */
 	PAUSE_SLEEP,  /* exchange_wake */
+	PAUSE_ERRAND, /* a thread that may wait */
 };
 
 /* A reply that is being sent. */
@@ -47,9 +48,9 @@ struct exchange_private {
 	struct arena arena, scratch;
 	void (*resumed)(
 	        struct exchange *x); /* what a worker runs: its handler, or when it is resumed what was asked for */
-	STAILQ_ENTRY(exchange_private) next; /* in the front's free list */
+	STAILQ_ENTRY(exchange_private) next; /* in the front's free list, or in the queue of errands */
 	struct turn turn;
-	struct worker *worker; /* which runs it */
+	struct worker *worker; /* which runs it; NULL: a thread of errands */
 	struct fiber *fiber;   /* on which it runs or has paused */
 	bool paused;
 	bool asleep, woken; /* with PAUSE_SLEEP; exchange_wake came before it. Under the front's lock */
@@ -59,6 +60,10 @@ struct exchange_private {
 	LIST_ENTRY(exchange_private) readers; /* with PAUSE_READER */
 	int64_t paused_at;                    /* since when it waits for its reader */
 	int64_t patience;                     /* how long its reader may be waited for */
+	struct turnstile *turnstile;          /* at which it has a place or waits for one; NULL: none */
+	struct visit visit;
+	atomic_bool gone; /* nobody waits for its reply, as was seen while it was there */
+	TAILQ_ENTRY(exchange_private) visitors;
 	struct reply reply;
 	uint64_t bytes_in, bytes_out; /* of the bodies, as sent */
 	bool body_ended, broken;      /* the whole body has been read; reading has failed */
@@ -73,6 +78,11 @@ static inline struct exchange_private *exchange_private(const struct exchange *x
 static inline struct exchange_private *exchange_of(struct turn *turn)
 {
 	return (struct exchange_private *)((char *)turn - offsetof(struct exchange_private, turn));
+}
+
+static inline struct exchange_private *exchange_of_visit(struct visit *visit)
+{
+	return (struct exchange_private *)((char *)visit - offsetof(struct exchange_private, visit));
 }
 
 /* exchange.c */

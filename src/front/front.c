@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/permits.h"
 #include "base/process.h"
+#include "front/errands.h"
 #include "front/exchange_private.h"
 
 enum {
@@ -37,6 +38,7 @@ enum {
 	SPARE_MAX = 64,      /* fibers kept for reuse */
 	RESERVE = 64,        /* connections that are accepted when no memory is left */
 	EVENTS_MAX = 16,     /* taken at a time while others wait */
+	VISITORS_MAX = 256,  /* looked at in a row */
 	OUT_OF_DESCRIPTORS_MS = 50,
 	NO_FIBER_MS = 10,
 };
@@ -66,9 +68,10 @@ struct front {
 	int epoll;
 	int wake;  /* eventfd, edge-triggered and never read: each write wakes a worker */
 	int stop;  /* eventfd, never read: it wakes all workers */
-	int timer; /* timerfd: runs while there are readers that may be too slow */
+	int timer; /* timerfd: runs while there are readers that may be too slow, or visitors that may go */
 	unsigned cores;
 	sem_t awake;
+	struct errands errands;
 	struct worker *workers;
 	unsigned worker_count;
 	atomic_uint idle; /* workers that look for work, or sleep */
@@ -85,11 +88,12 @@ struct front {
 	LIST_HEAD(, connection) reserve; /* memory of that many */
 	unsigned reserved;
 	struct turns turns;
-	LIST_HEAD(, help_work) offered;        /* for those that are idle */
-	unsigned helping;                      /* workers */
-	pthread_cond_t helped;                 /* one of them has ended */
-	unsigned paused;                       /* exchanges whose fibers have paused */
-	LIST_HEAD(, exchange_private) readers; /* those that wait for their readers */
+	LIST_HEAD(, help_work) offered;          /* for those that are idle */
+	unsigned helping;                        /* workers */
+	pthread_cond_t helped;                   /* one of them has ended */
+	unsigned paused;                         /* exchanges whose fibers have paused */
+	LIST_HEAD(, exchange_private) readers;   /* those that wait for their readers */
+	TAILQ_HEAD(, exchange_private) visitors; /* those at turnstiles; last the one that was looked at last */
 	struct fiber *spare[SPARE_MAX];
 	unsigned spare_count;
 	STAILQ_HEAD(, exchange_private) free;
@@ -325,10 +329,13 @@ bool front_keeps(const struct front *f)
 	return !atomic_load(&f->draining);
 }
 
+static bool leave_turnstile(struct exchange_private *p);
+
 void front_release(struct exchange_private *p)
 {
 	struct front *f = p->front;
 	struct connection *c = p->connection;
+	leave_turnstile(p);
 	if (exchange_end(p) < 0) {
 		connection_forget(f, c);
 		c = NULL;
@@ -461,13 +468,25 @@ static unsigned drop_waiting(struct front *f)
 
 /* ---- slow readers ---- */
 
-/* How often readers are looked at: they are given up so much too late at most. */
+/* How often readers are looked at, and who has gone: they are given up so much too late at most. */
 static void run_timer(struct front *f, bool on)
 {
-	int64_t every = !on ? 0 : f->io_timeout < 4 * SECOND ? f->io_timeout / 4 : SECOND;
+	int64_t every = !on ? 0 : f->io_timeout < SECOND ? f->io_timeout / 4 : SECOND / 4;
 	struct timespec t = {.tv_sec = every / SECOND, .tv_nsec = every % SECOND};
 	struct itimerspec times = {t, t};
 	timerfd_settime(f->timer, 0, &times, NULL);
+}
+
+/* Whether they have gone. With f->lock held; not all, if they are many. */
+static void look_at_visitors(struct front *f)
+{
+	struct exchange_private *p;
+	for (unsigned i = 0; i < VISITORS_MAX && (p = TAILQ_FIRST(&f->visitors)); i++) {
+		if (exchange_gone(&p->x))
+			atomic_store(&p->gone, true);
+		TAILQ_REMOVE(&f->visitors, p, visitors);
+		TAILQ_INSERT_TAIL(&f->visitors, p, visitors);
+	}
 }
 
 /* Readers that are too slow are cut off: their exchanges go on, and find it out. */
@@ -482,9 +501,11 @@ static void handle_timer(struct front *f)
 	LIST_FOREACH(p, &f->readers, readers)
 		if (now - p->paused_at > p->patience)
 			shutdown(p->connection->fd, SHUT_RDWR);
-	if (LIST_EMPTY(&f->readers))
+	look_at_visitors(f);
+	if (LIST_EMPTY(&f->readers) && TAILQ_EMPTY(&f->visitors))
 		run_timer(f, false);
 	pthread_mutex_unlock(&f->lock);
+	turnstiles_tick(now);
 }
 
 /* With f->lock held. The exchange has its turn when its connection takes more. */
@@ -496,7 +517,7 @@ static void await_reader(struct front *f, struct exchange_private *p)
 		turns_add(&f->turns, &p->turn);
 		return;
 	}
-	if (LIST_EMPTY(&f->readers))
+	if (LIST_EMPTY(&f->readers) && TAILQ_EMPTY(&f->visitors))
 		run_timer(f, true);
 	c->writer = p;
 	p->paused_at = clock_now();
@@ -521,13 +542,8 @@ static bool worker_has_fiber(struct worker *w)
 	return w->fiber != NULL;
 }
 
-static void keep_fiber(struct worker *w, struct fiber *fiber)
+static void spare_fiber(struct front *f, struct fiber *fiber)
 {
-	struct front *f = w->front;
-	if (!w->fiber) {
-		w->fiber = fiber;
-		return;
-	}
 	pthread_mutex_lock(&f->lock);
 	bool keep = f->spare_count < SPARE_MAX;
 	if (keep)
@@ -537,9 +553,17 @@ static void keep_fiber(struct worker *w, struct fiber *fiber)
 		fiber_free(fiber);
 }
 
+static void keep_fiber(struct worker *w, struct fiber *fiber)
+{
+	if (w->fiber)
+		spare_fiber(w->front, fiber);
+	else
+		w->fiber = fiber;
+}
+
 bool front_pause(struct exchange_private *p, enum pause why)
 {
-	if (!worker_has_fiber(p->worker))
+	if (p->worker ? !worker_has_fiber(p->worker) : p->turnstile != NULL)
 		return false;
 	p->why = why;
 	fiber_pause(p->fiber);
@@ -585,6 +609,8 @@ bool exchange_turn(struct exchange *x)
 	if (!slice_is_over(p))
 		return true;
 	p->look_at = p->slice_time = 0;
+	if (!p->worker && p->turnstile)
+		return !exchange_gone(x);
 	/* also when nobody waits for the reply: not every caller can stop at once */
 	front_pause(p, PAUSE_TURN);
 	return !exchange_gone(x);
@@ -690,6 +716,8 @@ static void settle_paused(struct front *f, struct exchange_private *p)
 	f->paused++;
 	if (p->why == PAUSE_READER)
 		await_reader(f, p);
+	else if (p->why == PAUSE_ERRAND)
+		errands_add(&f->errands, p);
 	else if (p->why == PAUSE_TURN || p->woken)
 		turns_add(&f->turns, &p->turn);
 	else
@@ -734,6 +762,100 @@ static void run_exchange(struct worker *w, struct exchange_private *p)
 	/* This worker may have to wait for a permit while others that have one sleep. */
 	if (ready && !stays && atomic_load(&f->idle))
 		wake_worker(f);
+}
+
+/* ---- errands ---- */
+
+static void visit_called(struct visit *v)
+{
+	exchange_wake(&exchange_of_visit(v)->x);
+}
+
+static bool visitor_has_gone(const struct visit *v)
+{
+	return atomic_load(&exchange_of_visit((struct visit *)(uintptr_t)v)->gone);
+}
+
+/* It is looked at now and then whether it has gone. */
+static void visit_turnstile(struct exchange_private *p, struct turnstile *t)
+{
+	struct front *f = p->front;
+	p->turnstile = t;
+	atomic_store(&p->gone, false);
+	pthread_mutex_lock(&f->lock);
+	if (LIST_EMPTY(&f->readers) && TAILQ_EMPTY(&f->visitors))
+		run_timer(f, true);
+	TAILQ_INSERT_TAIL(&f->visitors, p, visitors);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* Returns whether it was at one. */
+static bool leave_turnstile(struct exchange_private *p)
+{
+	struct turnstile *t = p->turnstile;
+	if (!t)
+		return false;
+	pthread_mutex_lock(&p->front->lock);
+	TAILQ_REMOVE(&p->front->visitors, p, visitors);
+	pthread_mutex_unlock(&p->front->lock);
+	p->turnstile = NULL;
+	if (p->visit.state == VISIT_INSIDE)
+		turnstile_leave(t, &p->visit);
+	return true;
+}
+
+enum err exchange_enter(struct exchange *x, struct turnstile *t, struct error *e)
+{
+	struct exchange_private *p = exchange_private(x);
+	struct visit *v = &p->visit;
+	*v = (struct visit){.turn.client = x->client,
+	        .called = visit_called,
+	        .gone = visitor_has_gone,
+	        .until = clock_now() + x->config->cold_wait};
+	visit_turnstile(p, t);
+	if (turnstile_enter(t, v) == VISIT_WAITS)
+		exchange_sleep(x);
+	const bool inside = v->state == VISIT_INSIDE;
+	if (inside && front_pause(p, PAUSE_ERRAND))
+		return ERR_OK;
+	leave_turnstile(p);
+	if (inside)
+		return no_memory(e);
+	return exchange_gone(x) ? error_set(e, ERR_GONE, "the client went away")
+	                        : error_set(e, ERR_BUSY, "too many %s at a time; try again", turnstile_name(t->what));
+}
+
+void exchange_leave(struct exchange *x)
+{
+	struct exchange_private *p = exchange_private(x);
+	if (leave_turnstile(p))
+		front_pause(p, PAUSE_TURN);
+}
+
+const atomic_bool *exchange_cancel(const struct exchange *x)
+{
+	return &exchange_private(x)->gone;
+}
+
+/* For a thread of errands: runs the exchange until it is answered, or pauses without a place. */
+static void run_errand(struct exchange_private *p)
+{
+	struct front *f = p->front;
+	struct fiber *fiber = p->fiber;
+	p->paused = false;
+	p->worker = NULL;
+	p->look_at = p->slice_time = 0;
+	/* If it has ended, p is gone. */
+	const bool ended = fiber_resume(fiber);
+	if (ended)
+		spare_fiber(f, fiber);
+	pthread_mutex_lock(&f->lock);
+	f->paused--;
+	if (!ended) {
+		settle_paused(f, p);
+		wake_worker(f);
+	}
+	pthread_mutex_unlock(&f->lock);
 }
 
 /* ---- workers ---- */
@@ -796,7 +918,7 @@ static struct exchange_private *next_exchange(struct worker *w, struct exchange_
 	return turn ? exchange_of(turn) : NULL;
 }
 
-/* What has begun is brought to its end, for it has a stack. */
+/* Paused exchanges have a stack, so they end first. */
 static bool may_end(struct front *f)
 {
 	pthread_mutex_lock(&f->lock);
@@ -886,6 +1008,7 @@ static bool stop_workers(struct front *f)
 		;
 	bool ended = !f->running;
 	pthread_mutex_unlock(&f->lock);
+	ended = ended && errands_stop(&f->errands, until);
 	for (unsigned i = 0; i < f->worker_count; i++)
 		if (ended)
 			pthread_join(f->workers[i].thread, NULL);
@@ -913,7 +1036,7 @@ static void front_free(struct front *f)
 		free(c);
 	while (f->spare_count)
 		fiber_free(f->spare[--f->spare_count]);
-	for (unsigned i = 0; f->workers && i < f->turns.workers; i++)
+	for (unsigned i = 0; f->workers && i < f->turns.places; i++)
 		fiber_free(f->workers[i].fiber);
 	turns_destroy(&f->turns);
 	close_open(f->listener);
@@ -957,6 +1080,7 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 	f->listener = fd;
 	f->io_timeout = c->io_timeout;
 	STAILQ_INIT(&f->free);
+	TAILQ_INIT(&f->visitors);
 	const unsigned workers = c->workers ? (unsigned)c->workers : WORKERS_A_CORE * cores_count();
 	turns_init(&f->turns, workers, random_u64());
 	atomic_init(&f->config, c);
@@ -971,6 +1095,8 @@ struct front *front_start(const struct config *c, int fd, void (*handle)(struct 
 		err = error_set(e, ERR_IO, "the front: %s", strerror(errno));
 	if (!err && !fill_reserve(f))
 		err = no_memory(e);
+	if (!err && !errands_start(&f->errands, run_errand))
+		err = error_set(e, ERR_IO, "no thread: %s", strerror(errno));
 	if (!err)
 		err = start_workers(f, workers, e);
 	/* Last, so that nothing is accepted if there are no workers. */

@@ -333,6 +333,7 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	        .sink = symbfile_map_sink(records),
 	        .take = options.take,
 	        .take_arg = options.take_arg,
+	        .client = l->share->client,
 	        .cancel = &context->stopping};
 	const struct build_id_question question = question_of(l);
 	elf_source_load(&context->elf, r->bucket, source, &question, &taker, &t.result, &report);

@@ -18,9 +18,8 @@ struct symfiles {
 	struct symbfile_store *store; /* NULL: none */
 	struct outcomes *missing;
 	struct missing_list *wanted;
-	pthread_mutex_t lock; /* guards what follows, and that `missing` is only told what still holds */
-	uint64_t busy;
-	_Atomic uint64_t forgotten;              /* may be read without the lock */
+	pthread_mutex_t lock;       /* guards what follows, and that `missing` is only told what still holds */
+	_Atomic uint64_t forgotten; /* may be read without the lock */
 	struct bucket_client *idle[CLIENTS_MAX]; /* with their connections, for the next download */
 	unsigned idle_count;
 };
@@ -61,39 +60,27 @@ struct symbfile_store *symfiles_store(const struct symfiles *s)
 	return s->store;
 }
 
-/* ---- places ---- */
+/* ---- clients of the sources ---- */
 
-/* c: NULL, or for the next who takes it. */
-static void leave_place(struct symfiles *s, struct bucket_client *c)
+/* For the next who takes it. */
+static void give_client(struct symfiles *s, struct bucket_client *c)
 {
 	pthread_mutex_lock(&s->lock);
-	s->busy--;
-	if (c && s->idle_count < CLIENTS_MAX) {
+	bool kept = s->idle_count < CLIENTS_MAX;
+	if (kept)
 		s->idle[s->idle_count++] = c;
-		c = NULL;
-	}
 	pthread_mutex_unlock(&s->lock);
-	bucket_client_free(c);
+	if (!kept)
+		bucket_client_free(c);
 }
 
-static struct bucket_client *take_place(struct symfiles *s, struct error *e)
+static struct bucket_client *take_client(struct symfiles *s, struct error *e)
 {
-	struct bucket_client *c = NULL;
 	pthread_mutex_lock(&s->lock);
-	bool full = s->busy >= s->config->download_parallel;
-	if (!full) {
-		s->busy++;
-		c = s->idle_count ? s->idle[--s->idle_count] : NULL;
-	}
+	struct bucket_client *c = s->idle_count ? s->idle[--s->idle_count] : NULL;
 	pthread_mutex_unlock(&s->lock);
-	if (full) {
-		error_set(e, ERR_UNAVAILABLE, "too many downloads at a time; try again");
-		return NULL;
-	}
-	if (!c && !(c = bucket_client_new(s->sources))) {
+	if (!c && !(c = bucket_client_new(s->sources)))
 		no_memory(e);
-		leave_place(s, NULL);
-	}
 	return c;
 }
 
@@ -106,10 +93,10 @@ static void try_source(struct symfiles *s, struct bucket_client *c, unsigned sou
 	if (reader->url && ((*reader->url = bucket_locate(c, source, object, reader->zstd, result)) ||
 	                           result->outcome == BUCKET_MISSING))
 		return;
-	bucket_fetch_raw(c, source, object, &reader->sink, NULL, result);
+	bucket_fetch_raw(c, source, object, &reader->sink, reader->cancel, result);
 	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !result->begun; i++) {
 		bucket_pause(i);
-		bucket_fetch_raw(c, source, object, &reader->sink, NULL, result);
+		bucket_fetch_raw(c, source, object, &reader->sink, reader->cancel, result);
 	}
 }
 
@@ -166,27 +153,22 @@ static void ask_sources(struct symfiles *s, struct bucket_client *c, const struc
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e)
 {
-	struct bucket_client *c = take_place(s, e);
+	struct bucket_client *c = take_client(s, e);
 	if (!c)
 		return e->code;
 	ask_sources(s, c, file, reader, result);
-	leave_place(s, c);
+	give_client(s, c);
 	return ERR_OK;
 }
 
-/* Takes a download's place for as long as the store is asked. */
 enum err symfiles_find_code(
         struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e)
 {
 	if (!s->store)
 		return error_set(e, ERR_MISSING, "this server has no uploaded symbol files (sym_store is not set)");
-	struct bucket_client *place = take_place(s, e);
-	if (!place)
-		return e->code;
 	struct store_client *c = store_client_take(s->store);
 	enum err err = c ? code_id_get(c, code_file, code_id, m, NULL, e) : no_memory(e);
 	store_client_give(c);
-	leave_place(s, place);
 	return err;
 }
 

@@ -48,11 +48,12 @@ struct symfiles_reader {
 	bool zstd;  /* takes what is packed so */
 	char **url; /* not NULL: may get a URL instead, which the caller frees; then the outcome is BUCKET_OK, and sink
 	               has nothing */
+	const atomic_bool *cancel; /* ends the transfer within about a second; may be NULL */
 };
 
 /* Asks the sources in order, as loads do: for the id as it is and, if it is missing, in upper case; with retries as
- * long as nothing has come. BUCKET_OK: sink has it all. BUCKET_MISSING: no source has it. ERR_UNAVAILABLE or
- * ERR_NO_MEMORY in *e, with nothing asked, if download_parallel others are at it; else ERR_OK. */
+ * long as nothing has come. BUCKET_OK: sink has it all. BUCKET_MISSING: no source has it. ERR_NO_MEMORY: nothing was
+ * asked; else ERR_OK. */
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e);
 

@@ -47,7 +47,7 @@ static int start_helper(void **state)
 {
 	(void)state;
 	struct error e;
-	return extractors_start(&helper, HELPER, PARALLEL, &e) ? -1 : 0;
+	return extractors_start(&helper, HELPER, PARALLEL, 64, &e) ? -1 : 0;
 }
 
 static int stop_helper(void **state)
@@ -851,16 +851,18 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 static void test_waiting_is_cancelled_when_the_wall_clock_is_put_back(void **state)
 {
 	(void)state;
+	const struct client_key client = {0, 1};
+	struct visit visits[PARALLEL + 1];
 	atomic_bool cancel = false;
 	for (unsigned i = 0; i < PARALLEL; i++)
-		assert_true(extractors_enter(helper, PLACE_READ, NULL));
+		assert_true(extractors_enter(helper, PLACE_READ, (struct client_key){0, i}, &visits[i], NULL));
 	cancelled_meanwhile = &cancel;
 	alarm(30);
-	assert_false(extractors_enter(helper, PLACE_READ, &cancel));
+	assert_false(extractors_enter(helper, PLACE_READ, client, &visits[PARALLEL], &cancel));
 	alarm(0);
 	cancelled_meanwhile = NULL;
 	for (unsigned i = 0; i < PARALLEL; i++)
-		extractors_leave(helper, PLACE_READ);
+		extractors_leave(helper, PLACE_READ, &visits[i]);
 }
 
 /* Stops the reader, so that nothing but a kill can end it, and cancels its job. */
@@ -967,9 +969,9 @@ static void test_wrong_programs(void **state)
 	(void)state;
 	struct extractors *x;
 	struct error e = {0};
-	assert_int_equal(extractors_start(&x, "/nowhere/at/all", 1, &e), ERR_CONFIG);
+	assert_int_equal(extractors_start(&x, "/nowhere/at/all", 1, 64, &e), ERR_CONFIG);
 	assert_non_null(strstr(e.text, "/nowhere/at/all"));
-	assert_int_equal(extractors_start(&x, "/bin/true", 1, &e), ERR_CONFIG);
+	assert_int_equal(extractors_start(&x, "/bin/true", 1, 64, &e), ERR_CONFIG);
 	assert_non_null(strstr(e.text, "does not start"));
 	assert_null(x);
 	extractors_stop(NULL);

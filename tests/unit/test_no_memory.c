@@ -496,7 +496,7 @@ static void download(struct downloads *d)
 	struct error e = {0};
 	struct bucket_result result = {0};
 	struct symfile file = {.name = str_from("ceph-osd"), .id = str_from("CEB366FBF2C5A264F863D96FA875EB4A0")};
-	struct symfiles_reader reader = {{begin_download, add_download, d}, false, NULL};
+	struct symfiles_reader reader = {{begin_download, add_download, d}, false, NULL, NULL};
 	d->open++;
 	enum err err = symfiles_get(d->files, &file, &reader, &result, &e);
 	check(err == ERR_OK || err == ERR_NO_MEMORY);

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-#include "front/turns.h"
+#include "base/turns.h"
 #include "seed.h"
 
 enum { TURNS = 64 };
@@ -37,7 +37,7 @@ static void end(void)
 	assert_null(turns_remove(&turns));
 	LIST_FOREACH(c, &turns.free, chain)
 		forgotten++;
-	assert_int_equal(forgotten, TURNS + turns.workers);
+	assert_int_equal(forgotten, TURNS + turns.places);
 	turns_destroy(&turns);
 }
 

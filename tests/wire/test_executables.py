@@ -430,14 +430,14 @@ def test_more_are_fetched_than_read(tree, tmp_path):
     bucket.start()
     bucket.control("slow:60")
     try:
-        with Stack(bucket=False, config={"source": [f"debuginfod+{bucket.url}"], "executables_parallel": "1", "shutdown_timeout": "0"}) as s:
-            modules = [["prog", f"{i:040x}"] for i in range(1, 8)]
-            body = json.dumps(job(modules, [[i, 1] for i in range(7)])).encode()
+        with Stack(bucket=False, config={"source": [f"debuginfod+{bucket.url}"], "executables_parallel": "1", "bucket_parallel_request": "16", "shutdown_timeout": "0"}) as s:
+            modules = [["prog", f"{i:040x}"] for i in range(1, 13)]
+            body = json.dumps(job(modules, [[i, 1] for i in range(12)])).encode()
             with socket.create_connection(("127.0.0.1", s.node.nginx.port)) as asker:
                 asker.sendall(b"POST /symbolicate/v5 HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-                wait_for(lambda: len(bucket.paths()) == 4, "four files to be asked for")
-                wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 7, "the others to wait")
-                assert len(bucket.paths()) == 4
+                wait_for(lambda: len(bucket.paths()) == 9, "files to be asked for: all of the places but the last quarter")
+                wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 12, "the others to wait")
+                assert len(bucket.paths()) == 9
     finally:
         bucket.stop()
 

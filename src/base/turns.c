@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "front/turns.h"
+#include "base/turns.h"
 
 #include <stdlib.h>
 
-void turns_init(struct turns *t, unsigned workers, uint64_t seed)
+void turns_init(struct turns *t, unsigned places, uint64_t seed)
 {
-	*t = (struct turns){.workers = workers, .seed = seed};
+	*t = (struct turns){.places = places, .seed = seed};
 	TAILQ_INIT(&t->order);
 }
 
@@ -34,23 +34,35 @@ void turns_shrink(struct turns *t)
 
 static bool waits(const struct turn_client *c)
 {
-	return !TAILQ_EMPTY(&c->fresh) || !TAILQ_EMPTY(&c->begun);
+	return c->waiting > 0;
 }
 
-/* There is a free one, since there are as many as exchanges. */
-static struct turn_client *find_client(struct turns *t, struct client_key key)
+static unsigned chain_of(const struct turns *t, struct client_key key)
 {
-	struct turn_chain *chain = &t->chains[client_key_hash(key, t->seed) % TURNS_CHAINS];
+	return (unsigned)(client_key_hash(key, t->seed) % TURNS_CHAINS);
+}
+
+static struct turn_client *find_client(const struct turns *t, struct client_key key)
+{
 	struct turn_client *c;
-	LIST_FOREACH(c, chain, chain)
+	LIST_FOREACH(c, &t->chains[chain_of(t, key)], chain)
 		if (client_key_equal(c->key, key))
-			return c;
+			break;
+	return c;
+}
+
+/* There is a free one, since there is one for each that may wait or hold a place. */
+static struct turn_client *have_client(struct turns *t, struct client_key key)
+{
+	struct turn_client *c = find_client(t, key);
+	if (c)
+		return c;
 	c = LIST_FIRST(&t->free);
 	LIST_REMOVE(c, chain);
 	*c = (struct turn_client){.key = key};
 	TAILQ_INIT(&c->fresh);
 	TAILQ_INIT(&c->begun);
-	LIST_INSERT_HEAD(chain, c, chain);
+	LIST_INSERT_HEAD(&t->chains[chain_of(t, key)], c, chain);
 	return c;
 }
 
@@ -77,17 +89,34 @@ static void insert_by_age(struct turn_list *list, struct turn *turn)
 
 void turns_add(struct turns *t, struct turn *turn)
 {
-	struct turn_client *c = find_client(t, turn->client);
+	struct turn_client *c = have_client(t, turn->client);
 	if (!waits(c))
 		TAILQ_INSERT_TAIL(&t->order, c, order);
+	c->waiting++;
 	insert_by_age(turn->begun ? &c->begun : &c->fresh, turn);
+}
+
+void turns_drop(struct turns *t, struct turn *turn)
+{
+	struct turn_client *c = find_client(t, turn->client);
+	TAILQ_REMOVE(turn->begun ? &c->begun : &c->fresh, turn, next);
+	c->waiting--;
+	if (!waits(c))
+		TAILQ_REMOVE(&t->order, c, order);
+	forget_idle(t, c);
+}
+
+unsigned turns_waiting(const struct turns *t, struct client_key client)
+{
+	const struct turn_client *c = find_client(t, client);
+	return c ? c->waiting : 0;
 }
 
 /* One that waits. */
 static bool may_have(const struct turns *t, const struct turn_client *c)
 {
 	bool others = TAILQ_FIRST(&t->order) != c || TAILQ_NEXT(c, order);
-	return client_may_have(c->held, t->busy, t->workers, others);
+	return client_may_have(c->held, t->busy, t->places, others);
 }
 
 /* The list whose first comes next. */
@@ -133,6 +162,7 @@ static struct turn *take(struct turns *t, struct turn_client *c)
 	bool begun = list == &c->begun;
 	struct turn *turn = TAILQ_FIRST(list);
 	TAILQ_REMOVE(list, turn, next);
+	c->waiting--;
 	c->after_begun = begun;
 	TAILQ_REMOVE(&t->order, c, order);
 	if (waits(c))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose turn it is to get a worker: what waits is served in turn by client, and of each client alternately the oldest
- * that is new and the oldest that has begun; so of what has begun one after the other is brought to its end, and few
- * take memory. While another client waits none holds more than half of the workers, and the last
- * quarter is for clients that hold none. The caller has the lock.
+ * Whose turn it is to get a place: what waits is served in turn by client, and of each client alternately the oldest
+ * that is new and the oldest that has begun: so what has begun ends soon, and few hold memory at a time. While another
+ * client waits none holds more than half of the places, and the last quarter is for clients that hold none. The front
+ * gives its workers so, and turnstile.h everything else. The caller has the lock.
  */
-#ifndef FRONT_TURNS_H
-#define FRONT_TURNS_H
+#ifndef BASE_TURNS_H
+#define BASE_TURNS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,20 +16,20 @@
 
 enum { TURNS_CHAINS = 1024 };
 
-/* What waits; part of an exchange. */
+/* What waits. */
 struct turn {
 	struct client_key client;
 	bool begun;    /* it has had a turn */
-	bool held;     /* another client had a worker before it, for what its own holds */
+	bool held;     /* another client's later one got a place first, since this client holds many */
 	int64_t since; /* its age */
 	TAILQ_ENTRY(turn) next;
 };
 TAILQ_HEAD(turn_list, turn);
 
-/* A client that holds workers or waits for one. */
+/* A client that holds places or waits for one. */
 struct turn_client {
 	struct client_key key;
-	unsigned held;
+	unsigned held, waiting;
 	struct turn_list fresh, begun;  /* the oldest first */
 	bool after_begun;               /* the turn before was that of one that had begun */
 	TAILQ_ENTRY(turn_client) order; /* if it waits: in the order of turns */
@@ -37,7 +37,7 @@ struct turn_client {
 };
 
 struct turns {
-	unsigned workers, busy;
+	unsigned places, busy;
 	struct client_key held_back; /* whose turn was the last that is `held`, */
 	unsigned held_back_count;    /* of so many; reset by whoever tells of it */
 	uint64_t seed;
@@ -45,22 +45,26 @@ struct turns {
 	LIST_HEAD(turn_chain, turn_client) chains[TURNS_CHAINS], free;
 };
 
-void turns_init(struct turns *t, unsigned workers, uint64_t seed);
+void turns_init(struct turns *t, unsigned places, uint64_t seed);
 void turns_destroy(struct turns *t);
-/* Makes room for one more that may wait or hold a worker; so nothing below needs memory. False: there is none. */
+/* Makes room for one more that may wait or hold a place; so nothing below needs memory. False: there is none. */
 bool turns_grow(struct turns *t);
 /* One fewer. */
 void turns_shrink(struct turns *t);
 
 /* It waits from now on. */
 void turns_add(struct turns *t, struct turn *turn);
-/* Whose turn it is; it no longer waits, and *client holds one worker more. NULL: nobody may have one. */
+/* It waits no longer. */
+void turns_drop(struct turns *t, struct turn *turn);
+/* How many of a client wait. */
+unsigned turns_waiting(const struct turns *t, struct client_key client);
+/* Whose turn it is; it no longer waits, and *client holds one place more. NULL: nobody may have one. */
 struct turn *turns_next(struct turns *t, struct turn_client **client);
 /* Whether turns_next would give one. */
 bool turns_ready(const struct turns *t);
-/* The client holds one worker less. */
+/* The client holds one place less. */
 void turns_done(struct turns *t, struct turn_client *client);
-/* Any that waits, whoever may have a worker; it no longer waits. */
+/* Any that waits, whoever may have a place; it no longer waits. */
 struct turn *turns_remove(struct turns *t);
 
 #endif
