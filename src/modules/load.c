@@ -224,6 +224,8 @@ static enum outcome_class failed(struct loader *r, struct load *l, const struct 
 {
 	enum bucket_outcome outcome = t->result.outcome;
 	bool corrupt = outcome == BUCKET_TOO_LARGE || outcome == BUCKET_BROKEN || t->err == ERR_CORRUPT;
+	if (atomic_load(&l->cancel))
+		return FAILURE_TEMPORARY;
 	if (t->err == ERR_TOO_LARGE)
 		return lacks_memory(r, l, t->from);
 	if (outcome == BUCKET_MISSING) {
@@ -334,9 +336,13 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	        .take = options.take,
 	        .take_arg = options.take_arg,
 	        .client = l->share->client,
-	        .cancel = &context->stopping};
+	        .cancel = &l->cancel};
 	const struct build_id_question question = question_of(l);
+	atomic_store(&l->fetches, true);
+	if (atomic_load(&context->stopping))
+		atomic_store(&l->cancel, true);
 	elf_source_load(&context->elf, r->bucket, source, &question, &taker, &t.result, &report);
+	atomic_store(&l->fetches, false);
 	if (report.error.code == ERR_TOO_LARGE || report.error.code == ERR_NO_MEMORY)
 		t.err = report.error.code;
 	if (t.result.outcome == BUCKET_OK && !(t.err = map_symbfiles(r, &options, records, &text, &map))) {
@@ -371,7 +377,7 @@ static enum outcome_class try_source(struct loader *r, struct load *l, unsigned 
 		class = is_sym ? get_text(r, l, source, id) : get_executable(r, l, source);
 		end_need(l);
 	} while (class == FAILURE_TEMPORARY && !l->no_room && tries++ < r->context->config->bucket_retries &&
-	         !atomic_load(&r->context->stopping));
+	         !atomic_load(&r->context->stopping) && !atomic_load(&l->cancel));
 	if (class == OUTCOME_NONE || class == FAILURE_CORRUPT)
 		outcomes_source(r->context->outcomes, source + 1, class == OUTCOME_NONE);
 	if (class == FAILURE_CORRUPT)
@@ -379,26 +385,38 @@ static enum outcome_class try_source(struct loader *r, struct load *l, unsigned 
 	return class;
 }
 
-/* Asks each source for the id as requested and, if it is missing, in upper case. The first source that has the file
- * wins. */
+/* Asks each source for the id as requested and, if it is missing, in upper case. The first source that has a good file
+ * wins; if none has, the first that has a corrupt one tells why, unless one may have a good file that cannot be read
+ * now. */
 static void load_sym(struct loader *r, struct load *l)
 {
 	char text[1024];
 	const struct str upper = {text, l->id.len};
 	bool differs = upper.len <= sizeof text && str_upper(text, l->id), failed = false;
+	struct outcome corrupt = {.class = OUTCOME_NONE};
 	l->outcome.class = FAILURE_MISSING;
 	for (unsigned i = 0; i < bucket_sources_count(r->context->sources); i++) {
 		enum outcome_class class = try_source(r, l, i, l->id);
 		if (class == FAILURE_MISSING && differs)
 			class = try_source(r, l, i, upper);
-		if (class == OUTCOME_NONE || class == FAILURE_CORRUPT || class == FAILURE_TOO_LARGE || l->no_room) {
+		if (class != OUTCOME_NONE && atomic_load(&l->cancel)) {
+			l->outcome.class = FAILURE_TEMPORARY;
+			return;
+		}
+		if (class == OUTCOME_NONE || class == FAILURE_TOO_LARGE || l->no_room) {
 			l->outcome.class = class;
 			return;
+		}
+		if (class == FAILURE_CORRUPT && corrupt.class == OUTCOME_NONE) {
+			corrupt = l->outcome;
+			corrupt.class = class;
 		}
 		failed = failed || class == FAILURE_TEMPORARY;
 	}
 	if (failed)
 		l->outcome.class = FAILURE_TEMPORARY;
+	else if (corrupt.class != OUTCOME_NONE)
+		l->outcome = corrupt;
 }
 
 /* ---- uploads ---- */
@@ -739,7 +757,11 @@ bool loaders_start(struct finishers *finishers)
 
 void loaders_stop(struct loads *ls)
 {
+	struct load *l;
 	pthread_mutex_lock(&ls->lock);
+	for (unsigned i = 0; i < LOAD_CHAINS; i++)
+		LIST_FOREACH(l, &ls->chains[i], chain)
+			atomic_store(&l->cancel, true);
 	pthread_cond_broadcast(&ls->changed);
 	pthread_mutex_unlock(&ls->lock);
 	if (ls->started)

@@ -237,12 +237,13 @@ static uint32_t chain_of(const struct loads *ls, const struct module_hash *hash)
 	return (uint32_t)(module_hash_seeded(hash, ls->seed) % LOAD_CHAINS);
 }
 
-/* A load in flight that the want can join, or NULL: one for its module, however the id is spelled. */
+/* A load in flight that the want can join, or NULL: one for its module, however the id is spelled, that has not been
+ * cancelled. */
 static struct load *find(struct loads *ls, const struct module_want *w)
 {
 	struct load *l;
 	LIST_FOREACH(l, &ls->chains[chain_of(ls, &w->own.hash)], chain)
-		if (!l->lease.stale && module_hash_equal(&l->hash, &w->own.hash))
+		if (!l->lease.stale && !atomic_load(&l->cancel) && module_hash_equal(&l->hash, &w->own.hash))
 			break;
 	return l;
 }
@@ -692,7 +693,8 @@ static void remember(struct loads *ls, struct load *l)
 {
 	if (!l->lease.stale && l->module)
 		page_cache_add(ls->context->cache, l->module);
-	if (!l->lease.stale && l->outcome.class != OUTCOME_NONE)
+	bool cut_off = atomic_load(&l->cancel) && l->outcome.class == FAILURE_TEMPORARY;
+	if (!l->lease.stale && l->outcome.class != OUTCOME_NONE && !cut_off)
 		l->outcome.until = outcomes_set(ls->context->outcomes, &l->hash, &l->spelling, &l->outcome);
 }
 
@@ -741,15 +743,28 @@ void loads_publish(struct loads *ls, struct load *l)
 	page_cache_evict(ls->context->cache);
 }
 
+/* Whose client has gone no longer waits: executables that nobody else waits for are fetched and read no further. What
+ * takes longer than a request may goes on, so that the next one finds it. */
+static void cancel_unwanted(struct loads *ls, const struct load_wait *wait)
+{
+	for (const struct module_want *w = wait->wants; w < wait->wants + wait->want_count; w++) {
+		struct load *l = w->state == WANT_LOAD ? find(ls, w) : NULL;
+		if (l && LIST_EMPTY(&l->waiters) && atomic_load(&l->fetches))
+			atomic_store(&l->cancel, true);
+	}
+}
+
 static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool look, struct wait_list *over)
 {
-	bool late = now >= wait->deadline || (look && wait->gone(wait));
+	bool gone = look && wait->gone(wait), late = now >= wait->deadline || gone;
 	if (in_line(wait) && (late || now >= wait->line_end)) {
 		move(ls, wait, WAIT_AWAY);
 		wait->refused = late || !lacks_none(ls, wait);
 		metric_add(M_COLD_REFUSED, wait->refused);
 	} else if (late) {
 		leave_all(wait);
+		if (gone)
+			cancel_unwanted(ls, wait);
 		wait->timed_out = true;
 	} else {
 		return;

@@ -287,6 +287,31 @@ def test_corrupt_files(one, kind, compress):
     assert one.node.metrics()['symbolicated_downloads_total{outcome="corrupt"}'] == before + 1
 
 
+@pytest.mark.parametrize("kind", CORRUPT_FILES)
+def test_a_good_file_behind_a_corrupt_one_is_found(two, kind):
+    name = f"behind{next(fresh_numbers)}.so"
+    module = [name, debug_id(name)]
+    two.buckets[0].symbols.put(*module, CORRUPT_FILES[kind](*module))
+    two.buckets[1].symbols.put(*module, module_line(*module) + SAMPLE.encode())
+    is_found(ask(two, module), module)
+    assert [b.hits(module) for b in two.buckets] == [1, 1]
+    assert any(line["event"] == "corrupt" and name in line["text"] for line in two.daemon.log_lines())
+
+
+def test_a_corrupt_file_is_told_if_no_later_source_has_a_good_one(two):
+    """For as long as corrupt files are remembered; unless a later source, which may have one, cannot be asked."""
+    corrupt, unknown = fresh(two), fresh(two)
+    for module in (corrupt, unknown):
+        two.buckets[0].symbols.put(*module, b"")
+    two.buckets[1].misbehave(unknown, "status:500")
+    before = two.node.metrics()['symbolicated_downloads_total{outcome="corrupt"}']
+    for _ in range(2):
+        is_missing(ask(two, corrupt), corrupt)
+    assert two.buckets[0].hits(corrupt) == 1
+    is_unavailable(ask(two, unknown))
+    assert two.node.metrics()['symbolicated_downloads_total{outcome="corrupt"}'] == before + 2
+
+
 def test_a_module_line_in_the_other_case_is_right(one):
     name = f"cased{next(fresh_numbers)}.so"
     ident = debug_id(name)

@@ -185,6 +185,24 @@ def test_executables_that_come_slowly_keep_nobody_from_others(tree, tmp_path, ad
             assert status == 200 and json.loads(text)["results"][0]["stacks"][0][0].get("function") and seconds < 2 * SOON, (status, text, seconds)
 
 
+def test_executables_of_a_client_that_has_gone_are_fetched_no_further(tree, tmp_path):  # noqa: F811
+    """Not even remembered as failed: the next who asks has them fetched."""
+    with files_of(tree, tmp_path) as files:
+        files.control("hold", path="/buildid/" + tree.id)
+        with Stack(config={**WORKERS}, before=[f"debuginfod+{files.url}"]) as s:
+            modules = [["prog", ident] for ident in [tree.id, *(UNKNOWN % i for i in range(6))]]
+            body = json.dumps(job(modules, [[i, tree.offsets[0]] for i in range(7)])).encode()
+            asker = send(s, "127.0.0.2", "POST", "/symbolicate/v5", body)
+            inside = 'symbolicated_turnstile_inside{for="fetches"}'
+            wait_for(lambda: s.node.metrics()[inside] == 7, "all to be fetched")
+            asker.close()
+            wait_for(lambda: s.node.metrics()[inside] == 0, "nobody to fetch", 10)
+            wait_for(lambda: s.node.metrics()["symbolicated_loads_in_flight"] == 0, "no load to be left", 10)
+            files.control("ok", path="/buildid/" + tree.id)
+            status, text, _ = ask(s, "POST", "/symbolicate/v5", json.dumps(job([["prog", tree.id]], [[0, tree.offsets[0]]])))
+            assert status == 200 and json.loads(text)["results"][0]["stacks"][0][0].get("function"), text
+
+
 def test_who_waits_for_a_place_gets_it_or_is_told(tmp_path):
     """In a line, for cold_wait; who goes leaves the line."""
     with Stack(config={**WORKERS, "downloads": "stream", "download_parallel": "1", "cold_wait": "4s"}) as s:
