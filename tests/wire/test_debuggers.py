@@ -15,7 +15,7 @@ import subprocess
 import pytest
 
 from platforms import Platforms, call, tool, version_of
-from stack import Stack, wait_for
+from stack import Stack, connects, die_with_parent, free_port, wait_for
 from test_debuginfod import build_id_of
 from test_executables import HELPER
 from test_zip_uploads import form, zip_of
@@ -357,3 +357,53 @@ def test_elf_modules_are_not_looked_for_as_mach_o():
             s.bucket.reset()
             assert named(s, name, ident, 16) is None
             assert json.loads(s.bucket.ask("_hits"))["total"] == asked, name
+
+
+REDIRECTING = """
+daemon off;
+{user}
+pid nginx.pid;
+error_log error.log;
+events {{ }}
+http {{
+	access_log access.log;
+	client_body_temp_path t; proxy_temp_path t; fastcgi_temp_path t; uwsgi_temp_path t; scgi_temp_path t;
+	server {{
+		listen 127.0.0.1:{port};
+		location /download/symbols/ {{ rewrite ^/download/symbols/(.*)$ http://127.0.0.1:{other}/blob/$1?sig=x%2Fy redirect; }}
+		location /try/ {{ rewrite ^/try/(.*)$ http://127.0.0.1:{other}/blob/$1 redirect; }}
+	}}
+	server {{
+		listen 127.0.0.1:{other};
+		location /blob/ {{ alias {tree}/; }}
+	}}
+}}
+"""
+
+
+@pytest.fixture
+def redirecting(made, tmp_path):
+    """Microsoft's server answers 302 to a store of another host; so does Mozilla's, below /try/."""
+    port, other = free_port(), free_port()
+    os.chmod(tmp_path, 0o755)
+    conf = tmp_path / "nginx.conf"
+    conf.write_text(REDIRECTING.format(port=port, other=other, tree=made.tree, user="user root;" if os.geteuid() == 0 else ""))
+    with subprocess.Popen(["nginx", "-p", tmp_path, "-e", "error.log", "-c", conf], preexec_fn=die_with_parent) as nginx:
+        try:
+            wait_for(lambda: connects(port) and connects(other), "nginx listens")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            nginx.terminate()
+            nginx.wait(60)
+
+
+@pytest.mark.parametrize("place", ["/download/symbols", "/try"])
+def test_servers_that_redirect_are_sources(redirecting, made, place):
+    for allowed in ("yes", "no"):  # to this machine, which a public server must not be led to
+        config = {"source": f"elf+{redirecting}{place}/", "bucket_allow_local_redirects": allowed, "bucket_retries": "0"}
+        with Stack(bucket=False, memcached=0, config=config) as s:
+            for name in ("x64.pdb", "x86.pdb"):  # in a cabinet, and plain
+                job = {"jobs": [{"memoryMap": [[name, pdb_id(made.path(name))]], "stacks": [[[0, 0x1010]]]}]}
+                reply = s.client.post("/symbolicate/v5", job)
+                assert reply.status == (200 if allowed == "yes" else 503), reply
+                assert allowed == "no" or reply.json()["results"][0]["stacks"][0][0]["function"]
