@@ -330,35 +330,54 @@ char *bucket_locate(
 	return own ? s->backend->locate(own, make_path(path, object, s), zstd, result) : NULL;
 }
 
+/* In a symstore of two levels all is below the first two characters of its first part. NULL: it is too long, or cannot
+ * be there. */
+static const char *plain_path(char to[BUCKET_PATH_MAX], const struct source *s, const char *path)
+{
+	if (strlen(path) > BUCKET_PLAIN_MAX)
+		return NULL;
+	if (!s->two_levels)
+		return path;
+	int first = (int)strnlen(path, 2);
+	snprintf(to, BUCKET_PATH_MAX, "%.*s/%s", first, path, path);
+	return strncmp(to, "../", 3) != 0 && strncmp(to, "./", 2) != 0 ? to : NULL;
+}
+
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
+	char text[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
 	bucket_body_start(&c->body, sink, max);
-	if (strlen(path) > BUCKET_PLAIN_MAX)
-		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
+	const char *whole = plain_path(text, &c->sources->items[source], path);
+	if (whole)
+		try_source(c, source, whole, cancel, result);
 	else
-		try_source(c, source, path, cancel, result);
+		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
 }
 
 void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_raw_sink *sink, struct bucket_result *result)
 {
+	char text[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
 	bucket_body_start_raw(&c->body, sink, max);
-	if (strlen(path) > BUCKET_PLAIN_MAX)
-		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
+	const char *whole = plain_path(text, &c->sources->items[source], path);
+	if (whole)
+		try_source(c, source, whole, NULL, result);
 	else
-		try_source(c, source, path, NULL, result);
+		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
 }
 
 char *bucket_locate_path(
         struct bucket_client *c, unsigned source, const char *path, bool zstd, struct bucket_result *result)
 {
 	const struct source *s = &c->sources->items[source];
+	char text[BUCKET_PATH_MAX];
+	const char *whole = plain_path(text, s, path);
 	*result = (struct bucket_result){.outcome = BUCKET_FAILED};
-	void *own = s->backend->locate ? own_client(c, source) : NULL;
-	return own ? s->backend->locate(own, path, zstd, result) : NULL;
+	void *own = s->backend->locate && whole ? own_client(c, source) : NULL;
+	return own ? s->backend->locate(own, whole, zstd, result) : NULL;
 }
 
 enum err bucket_list(

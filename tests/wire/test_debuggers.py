@@ -359,6 +359,21 @@ def test_elf_modules_are_not_looked_for_as_mach_o():
             assert json.loads(s.bucket.ask("_hits"))["total"] == asked, name
 
 
+def test_a_symstore_of_two_levels(made, tmp_path):
+    """symstore /: an index2.txt, and a folder of the first two letters above each name."""
+    ident = pdb_id(made.path("x64.pdb"))
+    folder = tmp_path / "x6" / "x64.pdb" / ident
+    folder.mkdir(parents=True)
+    shutil.copy(made.path("x64.pdb"), folder)
+    (tmp_path / "index2.txt").write_text("")
+    os.chmod(tmp_path, 0o755)
+    for end, there in (("#symstore", True), ("", False)):
+        with Stack(bucket=False, memcached=0, config={"source": f"elf+file://{tmp_path}{end}", "file_downloads": "stream"}) as s:
+            assert bool(named(s, "x64.pdb", ident, 0x1010)) is there
+            assert s.client.get(f"/x64.pdb/{ident}/x64.pdb").status == (200 if there else 404)
+            s.client.get(f"/..pdb/{ident}/..pdb").error(404)
+
+
 REDIRECTING = """
 daemon off;
 {user}
