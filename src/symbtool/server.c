@@ -206,13 +206,13 @@ static void free_headers(struct curl_slist *list, const char *secret)
 
 /* ---- from http to https ---- */
 
-/* Connections of several threads share a server. */
-static pthread_mutex_t base_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Connections of several threads share a server. One of them settles it; the others wait. */
+static pthread_mutex_t base_lock = PTHREAD_MUTEX_INITIALIZER, settle_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static char *full_url(const struct server_connection *c)
+static char *full_url(const struct server_connection *c, const char *path)
 {
 	pthread_mutex_lock(&base_lock);
-	char *url = text_printf("%s%s", c->server->base, c->request->path);
+	char *url = text_printf("%s%s", c->server->base, path);
 	pthread_mutex_unlock(&base_lock);
 	return url;
 }
@@ -244,13 +244,13 @@ static bool take_redirect(struct server_connection *c, const char *path)
 	return base != NULL;
 }
 
-/* Before a key is sent by http: asks without it whether the server sends people to https. */
-static CURLcode settle(struct server_connection *c)
+/* Asks without a key whether the server sends people to https. */
+static CURLcode ask_where(struct server_connection *c)
 {
 	static const char path[] = "/__version__";
 	CURL *h = c->easy;
 	long status = 0;
-	char *url = text_printf("%s%s", c->server->base, path);
+	char *url = full_url(c, path);
 	CURLcode code = url ? curl_easy_setopt(h, CURLOPT_URL, url) : CURLE_OUT_OF_MEMORY;
 	c->problem[0] = 0;
 	buffer_reset(c->body);
@@ -269,6 +269,15 @@ static CURLcode settle(struct server_connection *c)
 		atomic_store(&c->server->settled, !elsewhere);
 	free(url);
 	return code ? code : elsewhere && !atomic_load(&c->server->settled) ? CURLE_TOO_MANY_REDIRECTS : CURLE_OK;
+}
+
+/* Before a key is sent by http. */
+static CURLcode settle(struct server_connection *c)
+{
+	pthread_mutex_lock(&settle_lock);
+	CURLcode code = atomic_load(&c->server->settled) ? CURLE_OK : ask_where(c);
+	pthread_mutex_unlock(&settle_lock);
+	return code;
 }
 
 static CURLcode perform(struct server_connection *c, const char *url, struct curl_slist *headers)
@@ -408,7 +417,7 @@ static enum err try_once(struct server_connection *c, struct curl_slist *headers
 	long status = 0;
 	if (c->server->authorization && !atomic_load(&c->server->settled))
 		code = settle(c);
-	char *url = full_url(c);
+	char *url = full_url(c, c->request->path);
 	if (!url)
 		return no_memory(e);
 	if (!code)

@@ -42,7 +42,7 @@ def plain(stack):
 class Redirecting(http.server.ThreadingHTTPServer):
     """Sends all to another place, and keeps what came."""
 
-    def __init__(self, to):
+    def __init__(self, to, arrived=lambda: None):
         self.seen = []
         server = self
 
@@ -50,6 +50,7 @@ class Redirecting(http.server.ThreadingHTTPServer):
             def do_GET(self):
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 server.seen.append((self.command, self.path, self.headers.get("Authorization")))
+                arrived()
                 self.send_response(301)
                 self.send_header("Location", to + self.path)
                 self.send_header("Content-Length", "0")
@@ -115,6 +116,21 @@ def test_http_that_sends_on_to_https_is_followed_and_the_key_is_never_sent_over_
         http_server.seen.clear()
         done = asked("list", "--url", http_server.url, "--api-key-file", one.key_path, code=1)
         assert "it is now http://127.0.0.1:1" in done.stderr and all(key is None for _, _, key in http_server.seen)
+
+
+def test_one_of_several_connections_asks_whether_http_sends_on_to_https(one):
+    both = threading.Barrier(2)
+
+    def meet():
+        try:
+            both.wait(0.5)
+        except threading.BrokenBarrierError:
+            pass
+
+    with Redirecting(https(one), meet) as http_server:
+        options = ["--insecure", "--api-key-file", one.key_path, "--force", "--part-size", "1024", "--parallel", "2"]
+        assert "FileID" in asked("push-symbols", "--url", http_server.url, *options, PROGRAM).stdout
+        assert http_server.seen == [("GET", "/__version__", None)]
 
 
 def test_errors_name_the_url_and_the_cure(one):
