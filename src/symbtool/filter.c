@@ -29,7 +29,7 @@
 
 enum {
 	BATCH_BYTES = 4 << 20, /* of text, before it is written */
-	TEXT_BYTES = BATCH_BYTES + TEXT_LINE_MAX + 1,
+	TEXT_BYTES = BATCH_BYTES + TEXT_LINE_MAX + TEXT_INPUT_LEAST,
 	READ_BYTES = 128 << 10, /* given to the reader at a time, which bounds the frames of a batch */
 	BATCH_FRAMES = 1 << 18, /* no more text is read with this many, as a heap profile of 4 MiB has */
 	ASKED_FRAMES = 16384,   /* are looked up at a time */
@@ -232,7 +232,8 @@ static void compose(struct filter *f, const struct frame_names *names)
 			if (!text_edit_applies(edit, &done))
 				continue;
 			put_text(f, from, (size_t)(f->text + (edit->at - f->base) - from));
-			bool bold = f->coloured && edit->style < TEXT_FIELDS;
+			unsigned form = edit->style & ~(unsigned)(TEXT_INNERMOST | TEXT_BELOW);
+			bool bold = f->coloured && form < TEXT_FIELDS && !(edit->style & TEXT_BELOW && n->count < 2);
 			put_text(f, "\033[1m", bold ? 4 : 0);
 			text_write_names(&f->out, edit, n->calls, n->count);
 			put_text(f, "\033[0m", bold ? 4 : 0);

@@ -114,9 +114,11 @@ static enum err fill_unpacked(struct text_input *in, struct error *e)
 			               ? ERR_OK
 			               : error_set(e, ERR_CORRUPT, "%s", unpacker_cut(in->unpacker));
 		err = unpacker_step(in->unpacker, &from, &left, b->bytes + b->len, room, &n);
-		if (err)
-			return err == ERR_CORRUPT ? error_set(e, err, "%s", unpacker_bad(in->unpacker)) : no_memory(e);
-		raw->at = raw->len - left;
+		if (err && err != ERR_CORRUPT)
+			return no_memory(e);
+		if (err && !n) /* what stands before the damage comes first; then it is found again */
+			return error_set(e, err, "%s", unpacker_bad(in->unpacker));
+		raw->at = err ? raw->at : raw->len - left;
 		b->len += n;
 	}
 	return ERR_OK;

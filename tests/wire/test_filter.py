@@ -312,6 +312,25 @@ class Piped:
         return data
 
 
+def test_what_stands_before_damage_is_not_lost(tmp_path):
+    text = "".join(f"{i} {random.Random(i).random()}\n" for i in range(5000)).encode()
+    data = bytearray(subprocess.run(["gzip", "-c"], input=text, capture_output=True, check=True).stdout)
+    data[-8] ^= 1  # of the checksum
+    path = tmp_path / "damaged.gz"
+    path.write_bytes(data)
+    done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", str(path)], capture_output=True, timeout=BOUND)
+    assert done.returncode == 1 and b"bad gzip" in done.stderr and done.stdout == text
+
+
+def test_utf_16_with_a_long_line_at_the_end_of_a_batch(tmp_path):
+    batch = 4 << 20
+    text = ("y" * 1023 + "\n") * (batch // 1024 - 1) + "z" * 1022 + "\n" + "x" * (batch + 1000) + "\nend\n"
+    path = tmp_path / "long"
+    path.write_bytes(("\ufeff" + text).encode("utf-16-le"))
+    done = subprocess.run([SYMBTOOL, "symbolicate", "--filter", str(path)], capture_output=True, timeout=BOUND)
+    assert done.returncode == 0 and done.stdout == text.encode()
+
+
 def test_a_prompt_without_a_line_feed_is_passed_on(tmp_path):
     program = compile_c(str(tmp_path), "prompt", SOURCE, "-fsanitize=address")
     frame = next(line for line in crash(program, "ASAN_OPTIONS").splitlines() if line.startswith("    #0"))

@@ -214,6 +214,8 @@ def test_colour_on_a_terminal_alone(program, tmp_path):
         assert "\033" not in on_a_terminal(arguments, plain | {"NO_COLOR": "1"})
         assert "\033" not in on_a_terminal(arguments, plain | {"TERM": "dumb"})
         assert "\033" not in run(*arguments, env={"TERM": "xterm"}).stdout
+    log.write_text(f"    #0 0x1 ({program}+{at})\n")  # alone in its line
+    assert re.fullmatch(r"    #0 0x1\033\[1m in main .*\033\[0m\(.*\)\r?\n", on_a_terminal(["symbolicate", "--filter", str(log)], plain))
 
 
 def complete(*words):
