@@ -42,8 +42,8 @@ static enum err read_build_id(struct str path, struct file_target *t, struct err
 		t->layout.use = LAYOUT_CODE;
 	else if (!str_equal(t->name, str_from(debuginfo)))
 		return error_set(e, ERR_NOT_FOUND, "the path is not /buildid/ID/debuginfo or executable");
-	if (!build_id_parse(&t->layout.id, t->id))
-		return error_set(e, ERR_NOT_FOUND, "the build id is not an even number of hex digits");
+	if (!build_id_parse(&t->layout.id, t->id) || t->layout.id.len < 2)
+		return error_set(e, ERR_NOT_FOUND, "the build id is not an even number of hex digits, four or more");
 	return ERR_OK;
 }
 

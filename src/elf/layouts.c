@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { CODE_ID_BYTES = 8 }; /* of a Windows program: its time stamp and the size of its image */
+enum { DIVIDED_MIN = 2 };   /* bytes; a folder has the first */
 
 /* The build id stands between the two texts, whole, or with a slash behind its first two digits. Debug files come
  * before executables: they name more. Only executables have code. */
@@ -33,11 +34,14 @@ static const struct layout {
         {BUCKET_ELF, LAYOUT_CODE, ".build-id/", ".debug", true, true}, /* not every such file is without code */
 };
 
-static void print_path(char out[LAYOUT_PATH_MAX], const struct layout *l, const struct build_id *id)
+/* False: it is too short for one. A path that ends with its first byte is that of a folder, of which web servers have a
+ * listing. */
+static bool print_path(char out[LAYOUT_PATH_MAX], const struct layout *l, const struct build_id *id)
 {
 	char hex[BUILD_ID_HEX + 1];
 	build_id_hex(hex, id->bytes, id->len);
 	snprintf(out, LAYOUT_PATH_MAX, "%s%.2s%s%s%s", l->before, hex, l->divided ? "/" : "", hex + 2, l->after);
+	return id->len >= DIVIDED_MIN;
 }
 
 bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_use use, unsigned number,
@@ -46,10 +50,7 @@ bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_u
 	const struct layout *l = layouts, *end = l + sizeof layouts / sizeof *layouts;
 	while (l < end && (l->kind != kind || l->use != use || number-- > 0))
 		l++;
-	if (l == end)
-		return false;
-	print_path(out, l, id);
-	return true;
+	return l < end && print_path(out, l, id);
 }
 
 bool layout_name(char out[LAYOUT_NAME_MAX], struct str name)
@@ -140,10 +141,8 @@ bool layout_file_path(char out[LAYOUT_NAMED_MAX], enum bucket_kind kind, unsigne
 		return kind == BUCKET_ELF && windows_file(out, number, f);
 	for (unsigned i = 0; i < sizeof layouts / sizeof *layouts; i++) {
 		const struct layout *l = &layouts[i];
-		if (l->kind == kind && l->use == f->use && !l->other && number-- == 0) {
-			print_path(out, l, &f->id);
-			return true;
-		}
+		if (l->kind == kind && l->use == f->use && !l->other && number-- == 0)
+			return print_path(out, l, &f->id);
 	}
 	/* the layouts of Mach-O files that are not among those of ELF, and have the UUID in the path */
 	return kind == BUCKET_ELF && f->use == LAYOUT_DEBUG && number < 2 && layout_mac_path(out, number, "", &f->id);

@@ -2,15 +2,18 @@
 """Executables and debug files for debuggers, through nginx: as debuginfod has them (gdb, lldb, perf, elfutils), and as servers of
 Windows' symbols do (what symsrv asks)."""
 
+import functools
 import glob
 import gzip
 import hashlib
+import http.server
 import json
 import os
 import re
 import shutil
 import struct
 import subprocess
+import threading
 
 import pytest
 
@@ -422,3 +425,16 @@ def test_servers_that_redirect_are_sources(redirecting, made, place):
                 reply = s.client.post("/symbolicate/v5", job)
                 assert reply.status == (200 if allowed == "yes" else 503), reply
                 assert allowed == "no" or reply.json()["results"][0]["stacks"][0][0]["function"]
+def test_a_folder_of_build_ids_is_no_file(tmp_path):
+    """What is asked for by the first byte of a build id alone would be a folder, of which many web servers have a listing."""
+    (tmp_path / ".build-id" / "ab").mkdir(parents=True)
+    (tmp_path / ".build-id" / "ab" / "cdef.debug").write_bytes(b"\x7fELF of somebody")
+    listing = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), listing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        config = {"source": f"elf+http://127.0.0.1:{server.server_port}/", "file_downloads": "stream"}
+        with Stack(bucket=False, memcached=0, config=config) as s:
+            assert s.client.get("/buildid/abcdef/debuginfo").raw == b"\x7fELF of somebody"
+            for what in "executable", "debuginfo", "section/.text":
+                s.client.get(f"/buildid/ab/{what}").error(404)
+        server.shutdown()
