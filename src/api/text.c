@@ -53,6 +53,12 @@ struct text {
 	struct text_unescaped *unescaped;
 };
 
+/* A text may have as many frames with names as others, and these are looked up. */
+_Static_assert(2 * sizeof(struct text_frame) + sizeof(struct text_frame *) + sizeof(struct request_frame) +
+                               sizeof(struct lookup) + sizeof(struct symbol *) <=
+                       EXCHANGE_FRAME,
+        "max_frames frames fit into the arena");
+
 static struct text_frame *frame_at(const struct text *t, uint64_t i)
 {
 	return &t->chunks[i / CHUNK_FRAMES][i % CHUNK_FRAMES];

@@ -24,7 +24,6 @@ enum {
 	   each thing that is counted. */
 	ARENA_BODIES = 2,
 	ARENA_BASE = 64 << 20,
-	ARENA_FRAME = 192, /* of a text, this includes where its names go */
 	ARENA_STACK = 32,
 	ARENA_MODULE = 1024,
 	ARENA_JOB = 256,
@@ -83,7 +82,7 @@ static void choose_request_id(struct exchange *x)
 /* Enough for every request within the limits. The table of settings bounds each term, so the sum fits 64 bits. */
 static size_t arena_max(const struct config *c)
 {
-	uint64_t max = ARENA_BASE + c->max_body_inflated * ARENA_BODIES + c->max_frames * ARENA_FRAME +
+	uint64_t max = ARENA_BASE + c->max_body_inflated * ARENA_BODIES + c->max_frames * EXCHANGE_FRAME +
 	               c->max_stacks * ARENA_STACK + c->max_modules * ARENA_MODULE + c->max_jobs * ARENA_JOB;
 	return max < SIZE_MAX ? (size_t)max : SIZE_MAX;
 }

@@ -17,6 +17,7 @@
 #include "base/str.h"
 
 enum { EXCHANGE_SMALL = 256 << 10 }; /* bytes of a body, or read from it, that count as small */
+enum { EXCHANGE_FRAME = 448 };       /* bytes of the arena for each of max_frames */
 
 /* An exchange lives from the arrival of a request until its reply is written. It may pass from thread to thread, but
  * only one thread has it at a time. Opaque except for these fields. */
