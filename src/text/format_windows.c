@@ -91,6 +91,10 @@ static bool read_fault_name(struct text_reader *r, struct rest line)
 	uint64_t stamp;
 	const char *comma = find_comma(line), *last = comma ? find_last(comma, line.end, 'x') : NULL;
 	struct rest hex = {last ? last - 1 : NULL, line.end};
+	if (take_literal(&line, "Faulting module name: ")) { /* entries of the log may be wrapped */
+		keep_fault(r, trimmed(between(line.at, comma ? comma : line.end)));
+		return true;
+	}
 	if (!last || line.end - last != 1 + STAMP_DIGITS || !take_0x(&hex, &stamp))
 		return false;
 	const char *colon = find_last(line.at, comma, ':'), *blank = find_last(line.at, comma, ' '), *name = line.at;

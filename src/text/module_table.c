@@ -249,7 +249,7 @@ static void apply_told(struct text_module *m, const struct text_module *told)
 	m->id = told->id;
 	m->build_id = told->build_id;
 	m->name = told->name;
-	if (!memchr(m->path.data, '/', m->path.len))
+	if (!memchr(m->path.data, '/', m->path.len) && !memchr(m->path.data, '\\', m->path.len))
 		m->path = told->path;
 }
 

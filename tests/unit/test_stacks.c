@@ -501,7 +501,7 @@ static void test_anything(void **state)
 	        "1 app app/0123456789ABCDEF0123456789ABCDEF1 0x1f image []\n"
 	        "1 libfoo.so.1 libfoo.so.1/ 0x20 image []\n"
 	        "2 libc-2.31.so libc-2.31.so/ 0x29d8f image []\n"
-	        "3 C:\\Program\\app.exe app.exe/ 0x10 image []\n"
+	        "3 C:\\Program\\app.exe app/0123456789ABCDEF0123456789ABCDEF1 0x10 image []\n"
 	        "3 app app/0123456789ABCDEF0123456789ABCDEF1 0x2 image []\n"
 	        "5 libbar libbar/000102030405060708090A0B0C0D0E0F0 0x3 image []\n");
 }
