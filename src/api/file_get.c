@@ -86,14 +86,18 @@ void file_get_handle(struct exchange *x)
 
 /* ---- /buildid/ID/... ---- */
 
-static enum err get_source(
-        struct exchange *x, const struct build_id *id, struct str file, struct buffer *text, struct error *e)
+/* *charged: whether there is room for it, which the caller gives back. */
+static enum err get_source(struct exchange *x, const struct build_id *id, struct str file, struct buffer *text,
+        bool *charged, struct error *e)
 {
 	const struct elf_asker asker = {x->client, exchange_cancel(x)};
 	enum err err = exchange_enter(x, services_turnstile(TURNSTILE_CODE), e);
 	if (err)
 		return err;
-	err = elf_code_source(services_code(), &asker, id, file, text, e);
+	/* not before: those who wait in its line may be many */
+	*charged = account_take(ACCOUNT_REPLIES, SOURCE_CODE_ROOM);
+	err = *charged ? elf_code_source(services_code(), &asker, id, file, text, e)
+	               : error_set(e, ERR_UNAVAILABLE, "too much memory is in use; try again");
 	exchange_leave(x);
 	return err;
 }
@@ -103,14 +107,11 @@ static void send_source(struct exchange *x, const struct build_id *id, struct st
 	struct buffer text;
 	struct str file;
 	struct error e;
+	bool charged = false;
 	/* /source/usr/src/a.c: the slash belongs to the name; elfutils sends it as %2F after the first */
 	enum err err = sym_path_decode(x, path, &file);
-	if (!account_take(ACCOUNT_REPLIES, SOURCE_CODE_ROOM)) {
-		refuse(x, ERR_UNAVAILABLE, "too much memory is in use; try again");
-		return;
-	}
 	buffer_init(&text, SOURCE_CODE_ROOM);
-	err = err ? error_set(&e, err, "the path cannot be read") : get_source(x, id, file, &text, &e);
+	err = err ? error_set(&e, err, "the path cannot be read") : get_source(x, id, file, &text, &charged, &e);
 	if (err == ERR_MISSING || err == ERR_TOO_LARGE || err == ERR_CORRUPT)
 		e.code = ERR_NOT_FOUND;
 	if (err)
@@ -119,7 +120,8 @@ static void send_source(struct exchange *x, const struct build_id *id, struct st
 		exchange_reply_text(
 		        x, 200, "application/octet-stream", NULL, (struct str){(char *)text.data, text.len});
 	buffer_release(&text);
-	account_add(ACCOUNT_REPLIES, -SOURCE_CODE_ROOM);
+	if (charged)
+		account_add(ACCOUNT_REPLIES, -SOURCE_CODE_ROOM);
 }
 
 static enum err send_section_file(void *arg, int file, uint64_t size)

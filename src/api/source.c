@@ -102,13 +102,13 @@ static enum err get_source(struct inquiry *s, struct source_request *r, struct b
 		return error_set(e, ERR_MISSING, "the symbols of the module do not name this file at this offset");
 	struct exchange *x = s->exchange;
 	const struct elf_asker asker = {x->client, exchange_cancel(x)};
-	if (!account_take(ACCOUNT_REPLIES, 2 * SOURCE_CODE_ROOM))
-		return error_set(e, ERR_UNAVAILABLE, "too much memory is in use; try again");
-	r->charged = 2 * SOURCE_CODE_ROOM;
 	enum err err = exchange_enter(x, services_turnstile(TURNSTILE_CODE), e);
 	if (err)
 		return err;
-	err = elf_code_source(services_code(), &asker, &r->id, r->file, text, e);
+	/* not before: those who wait in its line may be many */
+	r->charged = account_take(ACCOUNT_REPLIES, 2 * SOURCE_CODE_ROOM) ? 2 * SOURCE_CODE_ROOM : 0;
+	err = r->charged ? elf_code_source(services_code(), &asker, &r->id, r->file, text, e)
+	                 : error_set(e, ERR_UNAVAILABLE, "too much memory is in use; try again");
 	exchange_leave(x);
 	return err;
 }

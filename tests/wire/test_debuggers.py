@@ -425,6 +425,8 @@ def test_servers_that_redirect_are_sources(redirecting, made, place):
                 reply = s.client.post("/symbolicate/v5", job)
                 assert reply.status == (200 if allowed == "yes" else 503), reply
                 assert allowed == "no" or reply.json()["results"][0]["stacks"][0][0]["function"]
+
+
 def test_a_folder_of_build_ids_is_no_file(tmp_path):
     """What is asked for by the first byte of a build id alone would be a folder, of which many web servers have a listing."""
     (tmp_path / ".build-id" / "ab").mkdir(parents=True)

@@ -225,3 +225,20 @@ def test_who_waits_for_a_place_gets_it_or_is_told(tmp_path):
             assert third.result()[0] == 200
         first.close()
         assert s.node.metrics()['symbolicated_turnstile_refused_total{for="downloads"}'] == 1
+
+
+def test_who_waits_for_source_code_takes_no_memory_for_it(tmp_path):
+    """Only who has a place reads a file, for which there is room. All who may stand in line would need 2 GiB."""
+    bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
+    bucket.start()
+    bucket.control("hold", path="/buildid/0")
+    config = {**WORKERS, "source_code": "debuginfod", "file_downloads": "stream", "executables_parallel": "1", "cold_wait": "60s", "memory": "512M"}
+    try:
+        with Stack(config=config, before=[f"debuginfod+{bucket.url}"]) as s, contextlib.ExitStack() as open_ones:
+            module = s.symbols.add("warm.so", SAMPLE)
+            for i in range(150):
+                open_ones.enter_context(send(s, f"127.0.1.{1 + i}", "GET", f"/buildid/{UNKNOWN % i}/source/a.c"))
+            wait_for(lambda: s.node.metrics()['symbolicated_turnstile_waiting{for="code"}'] == 138, "all but twelve to wait")
+            check_others(s, module)
+    finally:
+        bucket.stop()
