@@ -9,15 +9,12 @@
 #include "api/missing.h"
 #include "api/writer.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/metrics.h"
 #include "api/services.h"
 
 enum { PAGES_MAX = 128 << 20 }; /* bytes of pages that one request may hold */
 enum { RESTARTS_MAX = 8 };      /* a page may be lost again while its module is reloaded */
-enum { PARTS_LEAST = 4096 };    /* a reply of so many frames is written in two parts */
-enum { FIRST_PART = 512 };      /* frames */
-enum { AROUND = 80 };           /* bytes of a reply around the names of a frame, a stack or a module, at most */
+enum { LARGE = 4096 };          /* frames of a request that keeps no texts of them */
 
 static void proceed_unless_gone(struct exchange *x);
 
@@ -71,20 +68,19 @@ static void count_results(struct inquiry *s)
 	metric_add(M_FRAMES_SKIPPED, (int64_t)skipped);
 }
 
-/* What failed lookups are to a client, and to the log if the reply has begun. */
+/* What failed lookups are to a client. */
 static const struct {
 	enum err code;
-	const char *text, *cut;
+	const char *text;
 } failures[] = {
-        [SYMBOLICATE_LOAD] = {ERR_UNAVAILABLE, "parts of a module's symbols kept vanishing from the cache; try again",
-                "parts of a module's symbols vanished from the cache"},
-        [SYMBOLICATE_GONE] = {ERR_GONE, "the client went away", NULL}, /* seen by nobody but log and metrics */
-        [SYMBOLICATE_TOO_LATE] = {ERR_UNAVAILABLE, "symbols did not arrive in time; those that did are kept: try again",
-                "symbols did not arrive in time"},
-        [SYMBOLICATE_TOO_LARGE] = {ERR_BAD_REQUEST, "reply too large: ask for fewer frames", "the reply is too large"},
-        [SYMBOLICATE_NO_MEMORY] = {ERR_NO_MEMORY, "out of memory", "out of memory"},
+        [SYMBOLICATE_LOAD] = {ERR_UNAVAILABLE, "parts of a module's symbols kept vanishing from the cache; try again"},
+        [SYMBOLICATE_GONE] = {ERR_GONE, "the client went away"}, /* seen by nobody but log and metrics */
+        [SYMBOLICATE_TOO_LATE] = {ERR_UNAVAILABLE,
+                "symbols did not arrive in time; those that did are kept: try again"},
+        [SYMBOLICATE_TOO_LARGE] = {ERR_BAD_REQUEST, "reply too large: ask for fewer frames"},
+        [SYMBOLICATE_NO_MEMORY] = {ERR_NO_MEMORY, "out of memory"},
         [SYMBOLICATE_NO_SEGMENTS] = {ERR_UNAVAILABLE,
-                "the sources that know where a file is loaded cannot be asked right now; try again", NULL},
+                "the sources that know where a file is loaded cannot be asked right now; try again"},
 };
 
 static void fail(struct inquiry *s, enum symbolicate_result result)
@@ -96,18 +92,15 @@ void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg)
 {
 	struct exchange *x = s->exchange;
-	bool whole = s->part_end == s->request.frame_count;
-	struct writer w = {.exchange = x, .size = whole ? size : x->config->max_reply};
-	if (whole)
-		write(&w, arg);
+	struct writer w = {.exchange = x, .size = size};
+	write(&w, arg);
 	if (w.size > x->config->max_reply) {
 		fail(s, SYMBOLICATE_TOO_LARGE);
 	} else if (w.failed || !writer_make_block(&w, s->symbols.largest)) {
 		fail(s, SYMBOLICATE_NO_MEMORY);
 	} else {
 		modules_leave(s->modules, &s->wait); /* its reader may be slow: others get its place */
-		s->begun = true;
-		exchange_reply_begin(x, 200, content_type, whole ? w.size : EXCHANGE_UNSIZED);
+		exchange_reply_begin(x, 200, content_type, w.size);
 		write(&w, arg);
 		count_results(s); /* before the end of the reply can be seen */
 		writer_flush(&w);
@@ -160,11 +153,7 @@ static bool refuse_temporary(struct inquiry *s)
 
 static void wait_done(struct load_wait *wait)
 {
-	struct inquiry *s = (struct inquiry *)wait;
-	if (s->begun)
-		exchange_wake(s->exchange);
-	else
-		exchange_resume(s->exchange, proceed_unless_gone);
+	exchange_resume(((struct inquiry *)wait)->exchange, proceed_unless_gone);
 }
 
 static void drop(struct exchange *x)
@@ -183,21 +172,19 @@ static bool is_gone(const struct load_wait *wait)
  * and drop those of others. */
 static bool keeps_hot(const struct inquiry *s)
 {
-	return s->kind->in_json && !s->debug && s->request.frame_count < PARTS_LEAST;
+	return s->kind->in_json && !s->debug && s->request.frame_count < LARGE;
 }
 
-/* Those of the frames below `end` that are not looked up yet. */
-static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
+static enum symbolicate_result look_up(struct inquiry *s)
 {
 	symbols_release(&s->symbols);
-	size_t first = s->lookups_done, next = first;
-	while (next < s->lookup_count && s->lookups[next].frame < end)
-		next++;
+	if (!wants_lookups(s))
+		return SYMBOLICATE_NO_MEMORY;
 	const struct symbolication in = {.modules = s->modules,
 	        .wants = s->wants,
 	        .want_count = s->want_count,
-	        .lookups = s->lookups + first,
-	        .lookup_count = next - first,
+	        .lookups = s->lookups,
+	        .lookup_count = s->lookup_count,
 	        .functions_only = s->kind->functions_only,
 	        .hot = keeps_hot(s) ? modules_hot_frames(s->modules) : NULL,
 	        .symbols = &s->symbols,
@@ -205,114 +192,13 @@ static enum symbolicate_result look_up_to(struct inquiry *s, uint32_t end)
 	        .stats = &s->stats,
 	        .yield = inquiry_yield(s),
 	        .help = {offer, take_back, s->exchange}};
-	s->part_end = end;
-	enum symbolicate_result result = symbolicate(&in);
-	s->lookups_done = result ? first : next;
-	return result;
-}
-
-/* A large reply begins when its first frames are looked up. (In more parts than two the rest would be slower: frames of
- * a page are looked up together, by all who help.) After its first byte a failure can only cut it off, so one is
- * unlikely: all symbols are in memory. */
-static bool can_be_in_parts(const struct inquiry *s)
-{
-	bool can = s->kind->in_json && !s->debug && s->request.frame_count >= PARTS_LEAST;
-	for (uint32_t i = 0; i < s->want_count && can; i++)
-		can = s->wants[i].state != WANT_FOUND || module_in_memory(s->wants[i].module);
-	return can;
-}
-
-/* The most bytes that a reply may have besides its symbols. */
-static uint64_t most_besides(const struct inquiry *s)
-{
-	uint64_t names = 0, longest = 0;
-	for (uint32_t j = 0; j < s->request.job_count; j++) {
-		const struct request_job *job = &s->request.jobs[j];
-		names += AROUND + job->stack_count * (uint64_t)AROUND;
-		for (uint32_t i = 0; i < job->text_count; i++)
-			names += job->texts[i].len;
-		for (uint32_t i = 0; i < job->module_count; i++) {
-			const struct request_module *m = &job->modules[i];
-			names += AROUND + m->name_raw.len + m->id_raw.len;
-			longest = m->name_raw.len > longest ? m->name_raw.len : longest;
-		}
-	}
-	for (uint32_t i = 0; i < s->want_count; i++) {
-		uint64_t len = s->wants[i].state == WANT_FOUND ? s->wants[i].module->map->code_file_len : 0;
-		longest = len > longest ? len : longest;
-	}
-	return names + s->request.frame_count * (AROUND + longest);
-}
-
-/* Whether the whole may be too large or too late, as far as the first part tells, which took this long. */
-static bool may_fail(const struct inquiry *s, int64_t took)
-{
-	uint64_t max = s->exchange->config->max_reply, parts = s->request.frame_count / FIRST_PART + 1;
-	uint64_t symbols = s->symbols.size * parts;
-	return symbols + symbols / 3 + most_besides(s) > max ||
-	       took * (int64_t)parts > (s->wait.deadline - clock_now()) / 2;
-}
-
-static enum symbolicate_result look_up_first(struct inquiry *s)
-{
-	if (!wants_lookups(s))
-		return SYMBOLICATE_NO_MEMORY;
-	if (can_be_in_parts(s)) {
-		int64_t began = clock_now();
-		enum symbolicate_result result = look_up_to(s, FIRST_PART);
-		if (result || !may_fail(s, clock_now() - began))
-			return result;
-		s->stats.found = s->lookups_done = 0;
-	}
-	return look_up_to(s, s->request.frame_count);
-}
-
-/* Loads what has lost a page, while the reply waits on its fiber. */
-static bool load_again(struct inquiry *s)
-{
-	enum load_result result;
-	symbols_release(&s->symbols);
-	s->wait.deadline = s->symbols.deadline;
-	while ((result = modules_load(s->modules, &s->wait, s->wants, s->want_count)) == LOAD_WAIT) {
-		exchange_sleep(s->exchange);
-		if (s->wait.refused || s->wait.timed_out)
-			return false;
-	}
-	return result == LOAD_READY;
-}
-
-static enum symbolicate_result look_up_rest(struct inquiry *s)
-{
-	enum symbolicate_result result;
-	const uint64_t found = s->stats.found;
-	while ((result = look_up_to(s, s->request.frame_count)) == SYMBOLICATE_LOAD && ++s->restarts <= RESTARTS_MAX &&
-	        load_again(s))
-		s->stats.found = found;
-	return result == SYMBOLICATE_LOAD && exchange_gone(s->exchange) ? SYMBOLICATE_GONE : result;
-}
-
-void inquiry_next_part(struct inquiry *s, struct writer *w)
-{
-	enum symbolicate_result result = SYMBOLICATE_GONE;
-	writer_flush(w);
-	s->symbols.max_size -= s->symbols.size;
-	w->block = w->at = w->end = NULL; /* it was in their arena; without one nothing is written */
-	/* what the reader has taken of the time is his */
-	s->symbols.deadline = clock_now() + s->exchange->config->request_timeout;
-	if (!w->failed)
-		result = look_up_rest(s);
-	if (!result && !writer_make_block(w, s->symbols.largest))
-		result = SYMBOLICATE_NO_MEMORY;
-	if (result && result != SYMBOLICATE_GONE)
-		log_event(LOG_LEVEL_WARNING, "reply", "request %s was cut off: %s", s->exchange->request_id,
-		        failures[result].cut);
-	w->failed = w->failed || result;
+	return symbolicate(&in);
 }
 
 /* Looks up and answers, repeating while pages turn out to be lost. Returns true if modules must be loaded first. */
 static bool answer(struct inquiry *s)
 {
-	enum symbolicate_result result = look_up_first(s);
+	enum symbolicate_result result = look_up(s);
 	if (!result && s->kind->again)
 		result = s->kind->again(s);
 	if (result == SYMBOLICATE_LOAD && ++s->restarts <= RESTARTS_MAX)

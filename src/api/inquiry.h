@@ -17,7 +17,7 @@ struct writer;
 struct inquiry_kind {
 	bool functions_only; /* look up no files, lines and inlined calls */
 	/* After reading, of the body only the texts of s->request are needed; and of symbols only their texts, unless
-	 * the request has a header Debug. Its writer calls inquiry_next_part. */
+	 * the request has a header Debug. */
 	bool in_json;
 	/* Reads s->body into s->request, with memory from the exchange's arena. */
 	enum err (*read)(struct inquiry *s, struct error *e);
@@ -46,12 +46,9 @@ struct inquiry {
 	struct lookup *lookups;
 	const struct symbol **symbol_of; /* by frame, counted through all jobs; NULL: it was not looked up */
 	size_t lookup_count;
-	size_t lookups_done; /* those of the frames below part_end */
-	uint32_t part_end;   /* frames below are looked up, or have been; mostly all of the request */
 	struct symbols symbols;
 	struct symbolicate_stats stats;
 	unsigned restarts;
-	bool begun; /* its reply */
 };
 
 /* Lets others have their turn; for work that takes long. */
@@ -89,10 +86,7 @@ char *inquiry_debug(const struct inquiry *s);
 /* Whether a header such as HTTP_DEBUG is there and has another value than none, 0, false or no. */
 bool inquiry_asks_for(const struct exchange *x, const char *header);
 
-/* To be called by write(), when it sends, at frame part_end: looks up the rest. Symbols of earlier frames are
- * gone. A page that was lost meanwhile is waited for. If that fails the reply is cut off. */
-void inquiry_next_part(struct inquiry *s, struct writer *w);
-/* Replies with what write(w, arg) writes. write is called twice, first to count, unless the reply is in parts. size:
+/* Replies with what write(w, arg) writes. write is called twice, first to count. size:
  * bytes that symbols.size already counts. The inquiry is gone. */
 void inquiry_reply(struct inquiry *s, const char *content_type, uint64_t size,
         void (*write)(struct writer *w, void *arg), void *arg);

@@ -126,8 +126,6 @@ static void write_stacks(struct writer *w, struct inquiry *s, uint32_t j, uint32
 				WRITE(w, ",");
 			if (*frame % UNYIELDING == UNYIELDING - 1)
 				exchange_turn(s->exchange);
-			if (w->block && *frame == s->part_end)
-				inquiry_next_part(s, w);
 			if (w->block)
 				prefetch_symbols(s, *frame);
 			(is_v4(s) ? write_v4_frame : write_v5_frame)(w, s, j, k, &job->stacks[i].frames[k], *frame);

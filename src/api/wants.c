@@ -177,7 +177,7 @@ bool wants_lookups(struct inquiry *s)
 	}
 	if (!s->lookups || !s->symbol_of || !last_stack)
 		return false;
-	s->stats.found = s->lookup_count = s->lookups_done = 0;
+	s->stats.found = s->lookup_count = 0;
 	memset(s->symbol_of, 0, s->request.frame_count * sizeof *s->symbol_of);
 	memset(s->stacks_of, 0, s->want_count * sizeof *s->stacks_of);
 	for (uint32_t j = 0; j < s->request.job_count; j++)

@@ -488,19 +488,6 @@ struct page *module_page(struct page_cache *c, struct module *m, enum page_kind 
 	return p;
 }
 
-bool module_in_memory(struct module *m)
-{
-	const struct offmap *map = m->map;
-	pthread_mutex_lock(&m->lock);
-	bool all = true;
-	for (uint32_t i = 0; i < map->code_count && all && !m->records; i++)
-		all = map->code[i] != NULL;
-	for (uint32_t i = 0; i < map->string_count && all && !m->records; i++)
-		all = map->strings[i] != NULL;
-	pthread_mutex_unlock(&m->lock);
-	return all;
-}
-
 void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p)
 {
 	struct page **slot = slot_of(m, p->kind, number);

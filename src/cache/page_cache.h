@@ -87,8 +87,6 @@ int64_t page_cache_remove(struct page_cache *c, const struct module_hash *hash, 
 struct page *module_page(struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number);
 /* The page as cached, perhaps compressed, with a further reference, or NULL. */
 struct page *module_slot_page(struct module *m, enum page_kind kind, uint32_t number);
-/* Whether no page of it can be missing: all are in memory, or the records that they are made from are. */
-bool module_in_memory(struct module *m);
 /* Makes a missing page from the module's records and puts it into its slot; *out gets a reference. *out is NULL if
  * there are no records (any more). ERR_NO_MEMORY. */
 enum err module_make_page(

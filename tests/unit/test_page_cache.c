@@ -266,20 +266,6 @@ static void test_replaced(void **state)
 
 /* ---- pages ---- */
 
-static void test_in_memory(void **state)
-{
-	(void)state;
-	for (uint32_t i = 0; i < 2 * PAGES; i++) {
-		struct module *m = make_module(1, true);
-		struct page **lost = i < PAGES ? &m->map->code[i] : &m->map->strings[i - PAGES];
-		assert_true(module_in_memory(m));
-		page_unref(*lost);
-		*lost = NULL;
-		assert_false(module_in_memory(m));
-		module_unref(m);
-	}
-}
-
 static void test_pages(void **state)
 {
 	struct page_cache *c = page_cache_new(1 << 20);
@@ -694,7 +680,6 @@ int main(void)
 	        TEST(test_room_is_made_for_a_root),
 	        TEST(test_put_get_remove),
 	        TEST(test_replaced),
-	        TEST(test_in_memory),
 	        TEST(test_pages),
 	        TEST(test_compressed_page),
 	        TEST(test_budget_is_kept),
