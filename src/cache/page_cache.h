@@ -36,7 +36,8 @@ struct module {
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
 	                      loaded it */
-	atomic_bool shared; /* memcached has its root: pages that are made are sent there */
+	atomic_bool shared;    /* memcached has its root: pages that are made are sent there */
+	atomic_bool refreshed; /* it is being loaded once more: see refresh.h */
 	_Atomic(enum module_state) state;
 	atomic_uint sent;        /* pages that were made and sent to memcached */
 	atomic_bool used;        /* since the clock last passed */

@@ -14,6 +14,7 @@ struct refresh {
 
 static void refresh_free(struct refresh *f)
 {
+	atomic_store(&f->old->refreshed, false);
 	module_unref(f->old);
 	free(f);
 }
@@ -46,31 +47,22 @@ static struct refresh *refresh_new(const struct module_want *w)
 	return f;
 }
 
-static bool is_among(const struct refresher *r, const struct module_hash *hash)
-{
-	const struct refresh *f;
-	TAILQ_FOREACH(f, &r->running, next)
-		if (module_hash_equal(&f->want.own.hash, hash))
-			return true;
-	TAILQ_FOREACH(f, &r->waiting, next)
-		if (module_hash_equal(&f->want.own.hash, hash))
-			return true;
-	return false;
-}
-
 bool refresh_later(struct refresher *r, const struct module_want *w)
 {
+	/* Most requests find that another one has asked. They take no lock. */
+	if (atomic_load(&w->module->refreshed) || atomic_exchange(&w->module->refreshed, true))
+		return true;
 	pthread_mutex_lock(&r->lock);
-	bool good = is_among(r, &w->own.hash);
-	struct refresh *f = good || r->ended || r->count == REFRESH_WAITING_MAX ? NULL : refresh_new(w);
+	struct refresh *f = r->ended || r->count == REFRESH_WAITING_MAX ? NULL : refresh_new(w);
 	if (f) {
 		TAILQ_INSERT_TAIL(&r->waiting, f, next);
 		r->count++;
 		pthread_cond_broadcast(&r->change);
-		good = true;
 	}
 	pthread_mutex_unlock(&r->lock);
-	return good;
+	if (!f)
+		atomic_store(&w->module->refreshed, false);
+	return f;
 }
 
 /* ---- the thread ---- */
@@ -110,7 +102,6 @@ static bool take_batch(struct refresher *r, struct batch *b)
 	*b = (struct batch){.refresher = r, .wait = {.done = on_done, .gone = is_gone}};
 	for (struct refresh *f; !r->ended && b->count < REFRESH_AT_ONCE && (f = TAILQ_FIRST(&r->waiting));) {
 		TAILQ_REMOVE(&r->waiting, f, next);
-		TAILQ_INSERT_TAIL(&r->running, f, next);
 		b->wants[b->count] = f->want;
 		b->items[b->count++] = f;
 	}
@@ -118,15 +109,28 @@ static bool take_batch(struct refresher *r, struct batch *b)
 	return b->count > 0;
 }
 
+/* Waits until it is told. When the process is stopping, nobody loads or looks at waits any more: then it does so. */
+static void await(struct refresher *r, struct batch *b)
+{
+	pthread_mutex_lock(&r->lock);
+	while (!b->told && !r->ended)
+		pthread_cond_wait(&r->change, &r->lock);
+	if (!b->told) {
+		pthread_mutex_unlock(&r->lock);
+		loads_tick(r->loads, clock_now(), true);
+		pthread_mutex_lock(&r->lock);
+	}
+	while (!b->told)
+		pthread_cond_wait(&r->change, &r->lock);
+	b->told = false;
+	pthread_mutex_unlock(&r->lock);
+}
+
 static void load_batch(struct refresher *r, struct batch *b)
 {
 	b->wait.deadline = clock_now() + r->loads->context->config->bucket_total_timeout;
 	while (loads_get(r->loads, &b->wait, b->wants, b->count) == LOAD_WAIT) {
-		pthread_mutex_lock(&r->lock);
-		while (!b->told)
-			pthread_cond_wait(&r->change, &r->lock);
-		b->told = false;
-		pthread_mutex_unlock(&r->lock);
+		await(r, b);
 		if (b->wait.refused || b->wait.timed_out)
 			break;
 	}
@@ -142,12 +146,10 @@ static void end_batch(struct refresher *r, struct batch *b)
 		module_want_release(w);
 	}
 	loads_leave(r->loads, &b->wait);
-	pthread_mutex_lock(&r->lock);
-	for (size_t i = 0; i < b->count; i++) {
-		TAILQ_REMOVE(&r->running, b->items[i], next);
+	for (size_t i = 0; i < b->count; i++)
 		refresh_free(b->items[i]);
-		r->count--;
-	}
+	pthread_mutex_lock(&r->lock);
+	r->count -= (unsigned)b->count;
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -171,7 +173,6 @@ void refresher_init(struct refresher *r, struct loads *loads)
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->change, NULL);
 	TAILQ_INIT(&r->waiting);
-	TAILQ_INIT(&r->running);
 }
 
 bool refresher_start(struct refresher *r)

@@ -14,8 +14,8 @@ struct refresher {
 	pthread_mutex_t lock; /* guards the rest. Never taken with another lock, never held across network or disk
 	                         access */
 	pthread_cond_t change;
-	TAILQ_HEAD(, refresh) waiting, running;
-	unsigned count; /* in both */
+	TAILQ_HEAD(, refresh) waiting;
+	unsigned count; /* of these, and of those that are being loaded */
 	bool ended;
 	bool started;
 	pthread_t thread;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "../../src/modules/loads.c"
+#include "modules/refresh.h"
 
 static unsigned told;
 
@@ -510,6 +511,61 @@ static void test_a_tick_while_what_is_not_charged_fills_the_memory(void **state)
 	module_want_release(&w);
 }
 
+/* Memcached has lost its memory, so this module is to be loaded once more. */
+static void want_again(struct module_want *w)
+{
+	struct offmap *map = calloc(1, sizeof *map);
+	assert_non_null(map);
+	assert_true(module_want_init(w, LOOKUP_COVERING, str_from("a"), str_from("AB0")));
+	want_found(w, module_new(&w->own.hash, map));
+	assert_non_null(w->module);
+}
+
+static void test_what_is_loaded_again_already_takes_no_lock(void **state)
+{
+	struct module_want w;
+	struct refresher r;
+	(void)state;
+	refresher_init(&r, &loads);
+	want_again(&w);
+	assert_true(refresh_later(&r, &w));
+	alarm(60);
+	pthread_mutex_lock(&r.lock);
+	assert_true(refresh_later(&r, &w));
+	pthread_mutex_unlock(&r.lock);
+	alarm(0);
+	assert_int_equal(r.count, 1);
+	refresher_stop(&r);
+	module_want_release(&w);
+}
+
+/* Nobody takes the load, as when another host has its lease. */
+static void test_what_is_loaded_again_does_not_delay_the_end(void **state)
+{
+	struct module_want w;
+	struct refresher r;
+	(void)state;
+	refresher_init(&r, &loads);
+	assert_true(refresher_start(&r));
+	want_again(&w);
+	assert_true(refresh_later(&r, &w));
+	bool waits = false;
+	for (; !waits; sched_yield()) {
+		pthread_mutex_lock(&loads.lock);
+		waits = loads.held[HELD_WAITS] == 1;
+		pthread_mutex_unlock(&loads.lock);
+	}
+	alarm(60);
+	atomic_store(&context.stopping, true);
+	refresher_stop(&r);
+	alarm(0);
+	assert_int_equal(loads.held[HELD_WAITS], 0);
+	assert_int_equal(loads.held[HELD_PLACES], 0);
+	assert_int_equal(w.module->refs, 1);
+	module_want_release(&w);
+	atomic_store(&context.stopping, false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -529,6 +585,8 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_no_more_give_back_than_a_running_load_needs, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_load_that_need_not_wait_takes_nothing_from_others, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_tick_while_what_is_not_charged_fills_the_memory, begin, end),
+	        cmocka_unit_test_setup_teardown(test_what_is_loaded_again_already_takes_no_lock, begin, end),
+	        cmocka_unit_test_setup_teardown(test_what_is_loaded_again_does_not_delay_the_end, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
