@@ -396,7 +396,7 @@ static uint8_t *put_segments(uint8_t *at, const struct flat *f)
 	return at;
 }
 
-bool records_part(struct records *r, uint64_t size, const struct record_name *name, const struct flat *f)
+bool records_part(struct records *r, uint64_t size, const struct record_name *name, bool anew, const struct flat *f)
 {
 	uint64_t within = f->segments[0].start;
 	uint32_t first = r->len;
@@ -409,7 +409,7 @@ bool records_part(struct records *r, uint64_t size, const struct record_name *na
 	at = put_nodes(at, f);
 	at = put_segments(at, f);
 	r->len = (uint32_t)(at - r->bytes);
-	set_text(r, (r->len - first) * (uint64_t)PART_TEXT / 2);
+	set_text(r, (r->len - first) * (uint64_t)PART_TEXT / 2 + (anew && !name->string ? name->len : 0));
 	return true;
 }
 

@@ -77,11 +77,12 @@ static bool use_string(struct range_sweep *s, uint32_t slot)
 	return !slot || string->defined;
 }
 
-static const struct record_name *use_name(struct range_sweep *s)
+static const struct record_name *use_name(struct range_sweep *s, bool *anew)
 {
 	struct name_use *n = &s->names[s->name];
 	struct str text = text_of(s, s->name);
-	n->times += !n->last || s->parts - n->last >= NAME_NEAR;
+	*anew = !n->last || s->parts - n->last >= NAME_NEAR;
+	n->times += *anew;
 	n->last = s->parts + 1;
 	bool outside = text.len > OFFMAP_INLINE_NAME || (text.len > OFFMAP_SHORT_STRING && n->times > NAME_TIMES);
 	struct record_name *name = outside ? &n->outside : &n->inside;
@@ -94,8 +95,9 @@ static bool end_part(struct range_sweep *s, position to)
 	struct flat *f = &s->flat;
 	if (!f->segment_count)
 		return true;
-	const struct record_name *name = use_name(s);
-	if (!name || !records_part(s->m->out, (uint64_t)(to - f->addr) - f->segments[0].start, name, f))
+	bool anew;
+	const struct record_name *name = use_name(s, &anew);
+	if (!name || !records_part(s->m->out, (uint64_t)(to - f->addr) - f->segments[0].start, name, anew, f))
 		return false;
 	s->parts++;
 	f->segment_count = f->node_count = 0;

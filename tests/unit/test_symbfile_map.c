@@ -758,6 +758,22 @@ static void test_large_function(void **state)
 }
 
 /* Longer than a page may be: cut, not within a letter. */
+/* As symbol tables of C++ have them: without lines, and names are most of a page. */
+static void test_long_names_make_pages_no_larger(void **state)
+{
+	struct symbfile_map *m = new_map();
+	char name[256];
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(name, sizeof name, "%0250u", i);
+		feed_range(m, &(struct symbfile_range){.va = 64 * i, .length = 64, .func = str_from(name)});
+	}
+	struct offmap *map = finish(m);
+	for (uint32_t i = 0; i < map->code_count; i++)
+		assert_true(map->code[i]->len <= 20 << 10);
+	offmap_free(map);
+}
+
 static void test_endless_name_is_cut(void **state)
 {
 	size_t len = (1 << 20) + 100;
@@ -817,6 +833,7 @@ int main(void)
 	        cmocka_unit_test(test_deeper_than_any_chain),
 	        cmocka_unit_test(test_a_piece_is_cut_where_its_chain_is_short_enough),
 	        cmocka_unit_test(test_large_function),
+	        cmocka_unit_test(test_long_names_make_pages_no_larger),
 	        cmocka_unit_test(test_endless_name_is_cut),
 	        cmocka_unit_test(test_bit_tree),
 	};
