@@ -84,6 +84,18 @@ static const char *find_comma(struct rest line)
 	return first;
 }
 
+/* Whether a version of four numbers stands there. */
+static bool has_version(struct rest line)
+{
+	unsigned dots = 0;
+	for (; line.at < line.end && dots < 3; line.at++)
+		if (*line.at == '.' && is_digit((unsigned char)line.at[-1]))
+			dots++;
+		else if (!is_digit((unsigned char)*line.at))
+			dots = 0;
+	return dots == 3 && is_digit(peek(&line));
+}
+
 /* "Faulting module name: ucrtbase.dll, version: 10.0.26100.33158, time stamp: 0x32c000ad", in any language: a label, a
  * file's name, a version, and eight digits in the end. */
 static bool read_fault_name(struct text_reader *r, struct rest line)
@@ -95,7 +107,8 @@ static bool read_fault_name(struct text_reader *r, struct rest line)
 		keep_fault(r, trimmed(between(line.at, comma ? comma : line.end)));
 		return true;
 	}
-	if (!last || line.end - last != 1 + STAMP_DIGITS || !take_0x(&hex, &stamp))
+	if (!last || line.end - last != 1 + STAMP_DIGITS || !take_0x(&hex, &stamp) ||
+	        !has_version((struct rest){comma + 1, line.end}))
 		return false;
 	const char *colon = find_last(line.at, comma, ':'), *blank = find_last(line.at, comma, ' '), *name = line.at;
 	while ((last = find_word(name, comma, "\xef\xbc\x9a"))) /* a wide colon */
@@ -180,7 +193,9 @@ static bool read_loaded(struct text_reader *r, struct rest line)
 		return false;
 	m.end++;
 	const char *end = find_word(line.at, line.end, "  "), *warning = find_word(line.at, line.end, "  (WARNING: ");
-	m.path = trimmed(between(line.at, end ? end : line.end));
+	if (!end) /* the version: macOS writes one blank */
+		return false;
+	m.path = trimmed(between(line.at, end));
 	const char *first = warning ? find_word(warning, line.end, ", ") : NULL,
 	           *second = first ? find_last(first + 2, line.end, ',') : NULL;
 	if (second && line.end[-1] == ')') {

@@ -1424,6 +1424,28 @@ static void test_event_log(void **state)
 	        "3 ucrtbase.dll ucrtbase.dll/ 0xedb0b image []\n8 a b.dll a b.dll/ 0x15c6 image []\n");
 }
 
+/* Lines that end like its names of modules, but are frames or none. */
+static void test_other_lines_with_a_stamp(void **state)
+{
+	(void)state;
+	expect("#1 0x1 f(int, char) (/opt/app+0x1014), 0x00001014\n"
+	       "f(int, char) /opt/app+0x00001014\n"
+	       "heap: block 3 of 1.2.3, at 0x0804a008\n"
+	       "heap: block 4 of 1.2.3, at 0x0804a018\n"
+	       "\n"
+	       "value 0x1234\n",
+	        "1 /opt/app app/ 0x1014 elf [ f(int, char) ]\n2 /opt/app app/ 0x1014 image []\n");
+}
+
+/* The first of a 32-bit program's images have no blanks before them. */
+static void test_32_bit_images_of_macos(void **state)
+{
+	(void)state;
+	expect("0   libfoo.dylib                  \t0x00102fca 0x00100000 + 12234\n"
+	       "0x00100000 - 0x0010ffff  libfoo.dylib (1.0) <11223344556677889900aabbccddeeff> /usr/lib/libfoo.dylib\n",
+	        "1 /usr/lib/libfoo.dylib libfoo.dylib/11223344556677889900AABBCCDDEEFF0 0x2fca image []\n");
+}
+
 /* .NET NativeAOT */
 static void test_native_aot(void **state)
 {
@@ -2379,6 +2401,8 @@ int main(void)
 	        cmocka_unit_test(test_node_report),
 	        cmocka_unit_test(test_mac_graphs),
 	        cmocka_unit_test(test_event_log),
+	        cmocka_unit_test(test_other_lines_with_a_stamp),
+	        cmocka_unit_test(test_32_bit_images_of_macos),
 	        cmocka_unit_test(test_native_aot),
 	        cmocka_unit_test(test_clickhouse),
 	        cmocka_unit_test(test_crashlytics),
