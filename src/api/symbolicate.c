@@ -175,8 +175,8 @@ static bool add_page(struct symbols *s, struct module *m, uint8_t kind, uint32_t
 	return true;
 }
 
-/* Marks a module for loading again, because a page of it is missing or corrupt. Whoever is not alone will find it again
- * when he is. */
+/* Marks a module for loading again, because a page of it is missing or corrupt. While helpers are at work, no module
+ * is marked: the lookup that follows them, alone, finds the page missing again. */
 static void lose(struct batch *b, const struct module *module)
 {
 	for (size_t i = 0; b->alone && i < b->in->want_count; i++)
