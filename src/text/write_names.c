@@ -48,36 +48,51 @@ static void put_words(struct buffer *out, const char *text)
 	buffer_append(out, text, strlen(text));
 }
 
-/* The length of DEL or a control character above 0x7f, which JSON need not escape; 0: neither. */
-static unsigned is_control(const char *p, const char *end)
+/* The length of a character that JSON need not escape but that nobody sees, or that changes how its neighbours are
+ * read: DEL, control characters above 0x7f, marks of direction, spaces without width, ends of lines and paragraphs. 0:
+ * none of these. web/visible.js has the same. */
+static unsigned is_hidden(const char *p, const char *end, unsigned *code)
 {
-	if (*p == 0x7f)
+	const uint8_t *c = (const uint8_t *)p;
+	if ((*code = c[0]) == 0x7f)
 		return 1;
-	return (unsigned char)*p == 0xc2 && end - p > 1 && ((unsigned char)p[1] & 0xe0) == 0x80 ? 2 : 0;
+	if (end - p > 1 && (c[0] & 0xe0) == 0xc0) {
+		*code = (c[0] & 0x1fu) << 6 | (c[1] & 0x3fu);
+		return (*code >= 0x80 && *code < 0xa0) || *code == 0x61c ? 2 : 0;
+	}
+	if (end - p > 2 && (c[0] & 0xf0) == 0xe0) {
+		*code = (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
+		return (*code >= 0x200b && *code <= 0x200f) || (*code >= 0x2028 && *code <= 0x202e) ||
+		                       (*code >= 0x2060 && *code <= 0x2069) || *code == 0xfeff
+		               ? 3
+		               : 0;
+	}
+	return 0;
 }
 
 /* A string escaped for JSON, as readers want to see it: quotes and backslashes are plain, control characters stay
- * escaped. */
+ * escaped, and what is hidden is. */
 static void write_plain(struct buffer *out, struct str s)
 {
-	static const bool may_be_odd[256] = {['\\'] = true, [0x7f] = true, [0xc2] = true};
+	static const bool may_be_odd[256] = {
+	        ['\\'] = true, [0x7f] = true, [0xc2] = true, [0xd8] = true, [0xe2] = true, [0xef] = true};
 	const char *end = s.data + s.len, *from = s.data;
 	for (const char *p = s.data; p < end; p++) {
 		if (!may_be_odd[(unsigned char)*p])
 			continue;
-		unsigned control = is_control(p, end);
+		unsigned code, hidden = is_hidden(p, end, &code);
 		bool quoted = *p == '\\' && end - p > 1;
-		if (!control && !quoted)
+		if (!hidden && !quoted)
 			continue;
 		if (quoted && p[1] != '"' && p[1] != '\\' && p[1] != '/') {
 			p++;
 			continue;
 		}
 		buffer_append(out, from, (size_t)(p - from));
-		if (control)
-			buffer_printf(out, "\\u%04x", (unsigned char)p[control - 1]);
-		from = quoted ? p + 1 : p + control;
-		p = quoted ? p + 1 : p + control - 1;
+		if (hidden)
+			buffer_printf(out, "\\u%04x", code);
+		from = quoted ? p + 1 : p + hidden;
+		p = quoted ? p + 1 : p + hidden - 1;
 	}
 	buffer_append(out, from, (size_t)(end - from));
 }

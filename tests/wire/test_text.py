@@ -162,6 +162,15 @@ def test_edits_applied_to_the_text_give_the_reply_as_text(one):
         assert not text or any("edits" in f for f in frames)
 
 
+def test_what_is_hidden_in_a_name_is_shown(one):
+    """Marks of direction would show a name, and what follows it, in another order; \u00ad and other letters stay."""
+    name = "evil\u202etxt\u2066.\u200b\ufeff\u061c\u2029\u0085\x7fäß€\u00ad"
+    module = one.symbols.add("hidden.so", f"FILE 0 \u202ec.c\nFUNC 1000 10 0 {name}\n1000 10 3 0\n")
+    out = post(one, f"MODULE Linux x86_64 {module[1]} hidden.so\nhidden.so(+0x1001) [0x7f]\n".encode()).body.decode()
+    assert r"evil\u202etxt\u2066.\u200b\ufeff\u061c\u2029\u0085\u007fäß€" + "\u00ad" in out, out
+    assert r"\u202ec.c:3" in out, out
+
+
 @pytest.mark.parametrize("wrap", ["{}", "Nov 26 18:56:33 host app[12]: {}", "2026-11-26T18:56:33.1234567Z stdout F {}", "web-1  | {}", "[pod/web-1/app] {}", "[    5.123456] {}", "[    5.123] (EE) {}",
     ">> > {}", "\x1b[1;31m{}", "> [web] \x1b[0m{}", '{{"n": [1, null], "user": "J\u00fcrgen", "log": {},\t"stream": "stderr"}}', ' {{"a": {{"MESSAGE": {}}}}}', '> {{"msg":{}}}'])  # fmt: skip
 def test_stacks_of_a_text_and_their_titles(one, wrap):
