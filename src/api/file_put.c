@@ -105,6 +105,11 @@ enum err file_put_add(struct file_put *p, const uint8_t *data, size_t len, struc
 	return err ? err : take(p, data, len, e);
 }
 
+uint64_t file_put_size(const struct file_put *p)
+{
+	return p->size;
+}
+
 enum err file_put_check(struct file_put *p, struct error *e)
 {
 	static const char cabinet[] = "MSCF";

@@ -12,6 +12,8 @@
 struct file_put;
 struct file_put *file_put_begin(const struct config *c, const struct file_target *t, uint64_t max, struct error *e);
 enum err file_put_add(struct file_put *p, const uint8_t *data, size_t len, struct error *e);
+/* Bytes so far, unpacked. */
+uint64_t file_put_size(const struct file_put *p);
 /* All has arrived. */
 enum err file_put_check(struct file_put *p, struct error *e);
 /* Durable and to be had on all hosts when it returns ERR_OK. Logs it. */

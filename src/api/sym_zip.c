@@ -161,7 +161,8 @@ static enum err keep_names(struct zip_upload *u, struct str name, struct str id,
 static enum err begin_file(void *arg, struct str name, struct str id, bool packed, struct error *e)
 {
 	struct zip_upload *u = arg;
-	const uint64_t most = u->x->config->executable_max_size;
+	const uint64_t largest = u->x->config->executable_max_size;
+	const uint64_t most = u->storing || largest < text_left(u) ? largest : text_left(u);
 	if (u->files == ZIP_SYMS_MAX && !u->storing)
 		return error_set(e, ERR_BAD_REQUEST, "the ZIP has more than %d symbol files", ZIP_SYMS_MAX);
 	if (keep_names(u, name, id, e) || go_on(u, e))
@@ -175,6 +176,8 @@ static enum err begin_file(void *arg, struct str name, struct str id, bool packe
 static enum err add_to_file(const struct zip_upload *u, const uint8_t *data, size_t len, struct error *e)
 {
 	enum err err = file_put_add(u->file, data, len, e);
+	if (err == ERR_TOO_LARGE && !u->storing && text_left(u) < u->x->config->executable_max_size)
+		return error_set(e, ERR_BAD_REQUEST, "the ZIP unpacks to far more than symbol files do");
 	return err ? err : go_on(u, e);
 }
 
@@ -184,6 +187,7 @@ static enum err end_file(struct zip_upload *u, struct error *e)
 	enum err err = u->storing ? file_put_store(u->file, u->client, u->key_id, u->x->request_id, e)
 	                          : file_put_check(u->file, e);
 	u->files += !u->storing;
+	u->text += u->storing ? 0 : file_put_size(u->file);
 	file_put_free(u->file);
 	u->file = NULL;
 	return err;

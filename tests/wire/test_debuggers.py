@@ -350,6 +350,16 @@ def test_a_zip_as_mozilla_uploads_it_has_programs_too(taking, made, tmp_path):
     assert "x86-both.pdb" in bad.text and stored(taking) == before
 
 
+def test_programs_in_a_zip_unpack_to_no_more_than_symbol_files(taking, made):
+    """However often they are packed: a program may have any bytes behind it, and gzip in a ZIP passes its ratio."""
+    exe, ident = made.path("arm64.exe"), code_id(made.path("arm64.exe"))
+    for zeros, status in ((1_000, 201), (100_000_000, 400)):
+        packed = gzip.compress(read(exe) + bytes(zeros))
+        body, kind = form([('name="a.zip"; filename="a.zip"', zip_of({f"arm64.exe/{ident}/arm64.exe": packed}))])
+        reply = taking.client.request("POST", "/upload/", body, {"Auth-Token": taking.key.split()[1], "Content-Type": kind})
+        assert reply.status == status and (status == 201 or "the ZIP unpacks to far more" in reply.text), reply
+
+
 def test_elf_modules_are_not_looked_for_as_mach_o():
     """A debug id is a part of a build id, which no server tells; it may be a UUID, for which a source has several places."""
     ident = "0123456789ABCDEF0123456789ABCDEF0"
