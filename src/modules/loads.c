@@ -545,7 +545,7 @@ static bool just_loaded(struct loads *ls, struct module_want *w)
 	        (lacks_the_same(w, module) || want_outdates(w, module->map->marker, atomic_load(&module->checked)) ||
 	                atomic_load(&module->checked) < w->own.not_before)) {
 		module_unref(module);
-		return false;
+		module = NULL; /* that it is there says nothing of what failed since */
 	}
 	if (module) {
 		want_found(w, module);

@@ -126,14 +126,46 @@ static void await(struct refresher *r, struct batch *b)
 	pthread_mutex_unlock(&r->lock);
 }
 
-static void load_batch(struct refresher *r, struct batch *b)
+/* Loads the first `count`. False: no more can be loaded at present. */
+static bool load_some(struct refresher *r, struct batch *b, size_t count)
 {
-	b->wait.deadline = clock_now() + r->loads->context->config->bucket_total_timeout;
-	while (loads_get(r->loads, &b->wait, b->wants, b->count) == LOAD_WAIT) {
+	enum load_result result;
+	while ((result = loads_get(r->loads, &b->wait, b->wants, count)) == LOAD_WAIT) {
 		await(r, b);
 		if (b->wait.refused || b->wait.timed_out)
-			break;
+			return false;
 	}
+	return result == LOAD_READY;
+}
+
+/* Puts those that failed behind the others; returns how many others there are. */
+static size_t put_failed_last(struct batch *b)
+{
+	size_t others = 0;
+	for (size_t i = 0; i < b->count; i++) {
+		const struct module_want want = b->wants[i];
+		struct refresh *item = b->items[i];
+		if (want.state == WANT_FAILED)
+			continue;
+		b->wants[i] = b->wants[others];
+		b->items[i] = b->items[others];
+		b->wants[others] = want;
+		b->items[others++] = item;
+	}
+	return others;
+}
+
+/* A temporary failure ends a wait. So the others are loaded without the module that had it. */
+static void load_batch(struct refresher *r, struct batch *b)
+{
+	size_t count = b->count, before;
+	b->wait.deadline = clock_now() + r->loads->context->config->bucket_total_timeout;
+	do {
+		before = count;
+		if (!load_some(r, b, count))
+			return;
+		count = put_failed_last(b);
+	} while (count < before && wants_need_load(b->wants, count));
 }
 
 /* What has gone meanwhile does not answer any more. */
@@ -156,12 +188,11 @@ static void end_batch(struct refresher *r, struct batch *b)
 static void *refresh_main(void *arg)
 {
 	struct refresher *r = arg;
-	struct batch *b = malloc(sizeof *b);
-	while (b && take_batch(r, b)) {
-		load_batch(r, b);
-		end_batch(r, b);
+	struct batch b;
+	while (take_batch(r, &b)) {
+		load_batch(r, &b);
+		end_batch(r, &b);
 	}
-	free(b);
 	return NULL;
 }
 

@@ -67,7 +67,10 @@ static const struct config config = {.cold_requests = 1,
         .cache_size = 1 << 20,
         .failures_max = 100,
         .missing_ttl = 1000 * SECOND,
-        .corrupt_ttl = 1000 * SECOND};
+        .corrupt_ttl = 1000 * SECOND,
+        .failure_ttl_min = 1000 * SECOND,
+        .failure_ttl_max = 1000 * SECOND,
+        .bucket_total_timeout = 1000 * SECOND};
 static struct load_context context = {.config = &config};
 static struct loads loads;
 
@@ -255,6 +258,8 @@ static void load_next(void)
 	assert_non_null(map);
 	assert_non_null(l->module = module_new(&l->hash, map));
 	struct module *m = l->module;
+	l->outcome.checked = clock_now();
+	atomic_store(&m->checked, l->outcome.checked);
 	loads_publish(&loads, l);
 	loads_finished(&loads, l);
 	module_unref(m);
@@ -512,11 +517,11 @@ static void test_a_tick_while_what_is_not_charged_fills_the_memory(void **state)
 }
 
 /* Memcached has lost its memory, so this module is to be loaded once more. */
-static void want_again(struct module_want *w)
+static void want_again(struct module_want *w, const char *name)
 {
 	struct offmap *map = calloc(1, sizeof *map);
 	assert_non_null(map);
-	assert_true(module_want_init(w, LOOKUP_COVERING, str_from("a"), str_from("AB0")));
+	assert_true(module_want_init(w, LOOKUP_COVERING, str_from(name), str_from("AB0")));
 	want_found(w, module_new(&w->own.hash, map));
 	assert_non_null(w->module);
 }
@@ -527,7 +532,7 @@ static void test_what_is_loaded_again_already_takes_no_lock(void **state)
 	struct refresher r;
 	(void)state;
 	refresher_init(&r, &loads);
-	want_again(&w);
+	want_again(&w, "a");
 	assert_true(refresh_later(&r, &w));
 	alarm(60);
 	pthread_mutex_lock(&r.lock);
@@ -539,6 +544,46 @@ static void test_what_is_loaded_again_already_takes_no_lock(void **state)
 	module_want_release(&w);
 }
 
+static void until_loads_wait(uint64_t count)
+{
+	for (bool is_so = false; !is_so; sched_yield()) {
+		pthread_mutex_lock(&loads.lock);
+		is_so = loads.held[HELD_WAITS] == count;
+		pthread_mutex_unlock(&loads.lock);
+	}
+}
+
+/* The first one's source has just failed. */
+static void test_what_fails_keeps_no_other_from_being_loaded_again(void **state)
+{
+	struct module_want wants[2];
+	struct refresher r;
+	(void)state;
+	refresher_init(&r, &loads);
+	for (unsigned i = 0; i < 2; i++) {
+		want_again(&wants[i], i ? "good" : "fails");
+		page_cache_add(context.cache, wants[i].module);
+		wants[i].own.marker = 1;
+		wants[i].own.marker_seen = clock_now();
+		assert_true(refresh_later(&r, &wants[i]));
+	}
+	outcomes_set(context.outcomes, &wants[0].own.hash, &wants[0].own.spelling,
+	        &(struct outcome){.class = FAILURE_TEMPORARY, .marker = 1, .checked = clock_now()});
+	alarm(60);
+	assert_true(refresher_start(&r));
+	until_loads_wait(1);
+	load_next();
+	until_loads_wait(0);
+	refresher_stop(&r);
+	alarm(0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct module *m = page_cache_get(context.cache, &wants[i].own.hash);
+		assert_int_equal(m != wants[i].module, i);
+		module_unref(m);
+		module_want_release(&wants[i]);
+	}
+}
+
 /* Nobody takes the load, as when another host has its lease. */
 static void test_what_is_loaded_again_does_not_delay_the_end(void **state)
 {
@@ -547,15 +592,10 @@ static void test_what_is_loaded_again_does_not_delay_the_end(void **state)
 	(void)state;
 	refresher_init(&r, &loads);
 	assert_true(refresher_start(&r));
-	want_again(&w);
+	want_again(&w, "a");
 	assert_true(refresh_later(&r, &w));
-	bool waits = false;
-	for (; !waits; sched_yield()) {
-		pthread_mutex_lock(&loads.lock);
-		waits = loads.held[HELD_WAITS] == 1;
-		pthread_mutex_unlock(&loads.lock);
-	}
 	alarm(60);
+	until_loads_wait(1);
 	atomic_store(&context.stopping, true);
 	refresher_stop(&r);
 	alarm(0);
@@ -586,6 +626,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_a_load_that_need_not_wait_takes_nothing_from_others, begin, end),
 	        cmocka_unit_test_setup_teardown(test_a_tick_while_what_is_not_charged_fills_the_memory, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_is_loaded_again_already_takes_no_lock, begin, end),
+	        cmocka_unit_test_setup_teardown(test_what_fails_keeps_no_other_from_being_loaded_again, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_is_loaded_again_does_not_delay_the_end, begin, end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
