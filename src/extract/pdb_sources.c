@@ -11,6 +11,8 @@
 #include <strings.h>
 
 enum { DEPTH_MAX = 8, STEPS_MAX = 256, VALUES_MAX = 16 };
+/* Longer lines and texts are ignored: what a path costs must not grow with the file. */
+enum { LINE_BYTES_MAX = 4 * SOURCE_NAME_MAX };
 
 /* ---- srcsrv ---- */
 
@@ -88,6 +90,8 @@ static bool read_srcsrv(struct pdb_sources *s, struct str text)
 	s->files = text;
 	while (text.len > 0 && ok) {
 		struct str line = cut_line(&text);
+		if (line.len > LINE_BYTES_MAX)
+			continue;
 		if (starts(line, mark)) {
 			struct str what = {line.data + strlen(mark), line.len - strlen(mark)};
 			in_variables = starts(what, "variables");
@@ -207,7 +211,8 @@ static void read_link(struct pdb_sources *s, struct str text)
 	while (more && s->link_count < SOURCE_LINKS_MAX && take_string(&text, &path) && take(&text, ':') &&
 	        take_string(&text, &url)) {
 		s->links[s->link_count].path = path;
-		s->links[s->link_count++].url = url;
+		s->links[s->link_count].url = url;
+		s->link_count += path.len < LINE_BYTES_MAX && url.len < LINE_BYTES_MAX;
 		more = take(&text, ',');
 	}
 }

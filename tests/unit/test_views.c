@@ -21,6 +21,7 @@
 #include "base/sanitizers.h"
 #include "base/varint.h"
 #include "extract/extract.h"
+#include "extract/pdb_sources.h"
 
 enum {
 	BLOCK = 4096,
@@ -679,6 +680,47 @@ static void test_a_map_that_was_large_once(void **state)
 	map64_release(&m);
 }
 
+/* What each of many paths costs if a text about their sources has a very long part. */
+static void expect_fast(const char *before, const char *after, bool link)
+{
+	enum { LEN = 32 << 20, PATHS = 2000 };
+	static struct pdb_sources s;
+	struct buffer text;
+	struct error e;
+	char path[32], out[SOURCE_NAME_MAX];
+	const struct str none = {"", 0};
+	buffer_init(&text, SIZE_MAX);
+	buffer_append(&text, before, strlen(before));
+	for (size_t i = 0; i < LEN / sizeof path; i++)
+		buffer_append(&text, "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu", sizeof path);
+	buffer_append(&text, after, strlen(after));
+	struct str all = {(const char *)text.data, text.len};
+	assert_false(text.failed || pdb_sources_read(&s, link ? none : all, link ? all : none, &e));
+	double start = processor_time();
+	for (unsigned i = 0; i < PATHS; i++) {
+		snprintf(path, sizeof path, link ? "C:\\%u.c" : "a.c", i);
+		assert_false(pdb_sources_name(&s, str_from(path), out));
+	}
+	double took = processor_time() - start;
+	pdb_sources_release(&s);
+	buffer_release(&text);
+	if (took > 1)
+		fail_msg("it took %.1f s of processor time", took);
+}
+
+static void test_paths_times_long_texts_of_sources(void **state)
+{
+	static const char target[] = "SRCSRV: variables\nSRCSRVTRG=https://hg.x/raw-file/%var2%%v%\n",
+	                  files[] = "SRCSRV: source files\na.c*";
+	char text[256];
+	(void)state;
+	expect_fast("{\"documents\":{\"C:\\\\*\":\"https://", "/*\"}}", true);
+	snprintf(text, sizeof text, "%s%s", target, files);
+	expect_fast(text, "\n", false);
+	snprintf(text, sizeof text, "%sv=", target);
+	expect_fast(text, "\nSRCSRV: source files\na.c*\n", false);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -697,6 +739,7 @@ int main(void)
 	        cmocka_unit_test(test_a_program_with_too_many_sections),
 	        cmocka_unit_test(test_a_name_of_many_exports),
 	        cmocka_unit_test(test_a_map_that_was_large_once),
+	        cmocka_unit_test(test_paths_times_long_texts_of_sources),
 	};
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 	const struct rlimit most = {MEMORY_MAX, MEMORY_MAX};
