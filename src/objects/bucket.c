@@ -357,14 +357,14 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *pat
 }
 
 void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
-        const struct bucket_raw_sink *sink, struct bucket_result *result)
+        const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
 	char text[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
 	bucket_body_start_raw(&c->body, sink, max);
 	const char *whole = plain_path(text, &c->sources->items[source], path);
 	if (whole)
-		try_source(c, source, whole, NULL, result);
+		try_source(c, source, whole, cancel, result);
 	else
 		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
 }

@@ -80,7 +80,7 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *pat
 
 /* bucket_fetch_raw and bucket_locate for such an object. */
 void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
-        const struct bucket_raw_sink *sink, struct bucket_result *result);
+        const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result);
 char *bucket_locate_path(
         struct bucket_client *c, unsigned source, const char *path, bool zstd, struct bucket_result *result);
 

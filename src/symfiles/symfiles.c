@@ -108,10 +108,10 @@ static void try_path(struct symfiles *s, struct bucket_client *c, unsigned sourc
 	if (reader->url && ((*reader->url = bucket_locate_path(c, source, path, reader->zstd, result)) ||
 	                           result->outcome == BUCKET_MISSING))
 		return;
-	bucket_fetch_path_raw(c, source, path, max, &reader->sink, result);
+	bucket_fetch_path_raw(c, source, path, max, &reader->sink, reader->cancel, result);
 	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !result->begun; i++) {
 		bucket_pause(i);
-		bucket_fetch_path_raw(c, source, path, max, &reader->sink, result);
+		bucket_fetch_path_raw(c, source, path, max, &reader->sink, reader->cancel, result);
 	}
 }
 
@@ -141,7 +141,7 @@ static void ask_sources(struct symfiles *s, struct bucket_client *c, const struc
 	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
 	for (unsigned i = 0; i < bucket_sources_count(s->sources); i++) {
 		try_places(s, c, i, file, reader, result);
-		if (result->begun || result->outcome == BUCKET_OK)
+		if (result->begun || result->outcome == BUCKET_OK || result->outcome == BUCKET_ABORTED)
 			return;
 		if (result->outcome != BUCKET_MISSING)
 			failed = *result;

@@ -242,3 +242,21 @@ def test_who_waits_for_source_code_takes_no_memory_for_it(tmp_path):
             check_others(s, module)
     finally:
         bucket.stop()
+
+
+@pytest.mark.parametrize("path", ["/buildid/%s/debuginfo", "/buildid/%s/section/.text", "/buildid/%s/source/a.c"])
+def test_files_for_a_debugger_that_has_gone_are_fetched_no_further(tmp_path, path):
+    """The source hangs; the place is for others."""
+    bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
+    bucket.start()
+    bucket.control("hold", path="/buildid/0")
+    config = {**WORKERS, "source_code": "debuginfod", "file_downloads": "stream"}
+    try:
+        with Stack(config=config, before=[f"debuginfod+{bucket.url}"]) as s:
+            asker = send(s, "127.0.0.2", "GET", path % (UNKNOWN % 1))
+            wait_for(bucket.paths, "it to be asked for")
+            asker.close()
+            inside = ['symbolicated_turnstile_inside{for="%s"}' % name for name in ("downloads", "code", "fetches")]
+            wait_for(lambda: not any(s.node.metrics()[name] for name in inside), "its place to be given back", 15)
+    finally:
+        bucket.stop()
