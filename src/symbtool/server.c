@@ -204,6 +204,15 @@ static void free_headers(struct curl_slist *list, const char *secret)
 	curl_slist_free_all(list);
 }
 
+static enum err status_error(long status)
+{
+	if (status == 404)
+		return ERR_MISSING;
+	if (status == 401 || status == 403)
+		return ERR_FORBIDDEN;
+	return status == 429 || status >= 500 ? ERR_UNAVAILABLE : ERR_BAD_REQUEST;
+}
+
 /* ---- from http to https ---- */
 
 /* Connections of several threads share a server. One of them settles it; the others wait. */
@@ -264,6 +273,8 @@ static CURLcode ask_where(struct server_connection *c)
 		code = curl_easy_perform(h);
 	if (!code)
 		code = curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
+	if (!code && status_error(status) == ERR_UNAVAILABLE) /* who says so may send on all others */
+		code = CURLE_HTTP_RETURNED_ERROR;
 	bool elsewhere = !code && status >= 300 && status < 400;
 	if (!code && (!elsewhere || !take_redirect(c, path)))
 		atomic_store(&c->server->settled, !elsewhere);
@@ -316,15 +327,6 @@ static void server_text(const struct buffer *body, char *out, size_t size)
 	else if (text)
 		snprintf(out, size, ": %s", text);
 	json_decref(root);
-}
-
-static enum err status_error(long status)
-{
-	if (status == 404)
-		return ERR_MISSING;
-	if (status == 401 || status == 403)
-		return ERR_FORBIDDEN;
-	return status == 429 || status >= 500 ? ERR_UNAVAILABLE : ERR_BAD_REQUEST;
 }
 
 /* Failures that another try will not fix. */

@@ -218,6 +218,10 @@ static enum err read_utf16(struct text_input *in, char *to, size_t size, size_t 
 			*len += put_character(to + *len, UNDECODED);
 		}
 	}
+	if (!err && !*len && in->high) {
+		in->high = 0;
+		*len = put_character(to, UNDECODED);
+	}
 	return err;
 }
 

@@ -312,6 +312,12 @@ class Piped:
         return data
 
 
+def test_half_a_pair_at_the_end_of_utf_16_is_told():
+    for data, text in ((b"a\0\x3d\xd8", "a\ufffd"), (b"\x3d\xd8", "\ufffd"), (b"\x3d\xd8a", "\ufffd\ufffd"), (b"\x3d\xd8a\0", "\ufffda")):
+        done = subprocess.run([SYMBTOOL, "symbolicate", "--filter"], input=b"\xff\xfe" + data, capture_output=True, timeout=BOUND)
+        assert done.returncode == 0 and done.stdout.decode() == text
+
+
 def test_what_stands_before_damage_is_not_lost(tmp_path):
     text = "".join(f"{i} {random.Random(i).random()}\n" for i in range(5000)).encode()
     data = bytearray(subprocess.run(["gzip", "-c"], input=text, capture_output=True, check=True).stdout)

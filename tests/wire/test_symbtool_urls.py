@@ -42,7 +42,7 @@ def plain(stack):
 class Redirecting(http.server.ThreadingHTTPServer):
     """Sends all to another place, and keeps what came."""
 
-    def __init__(self, to, arrived=lambda: None):
+    def __init__(self, to, arrived=lambda: None, busy=0):
         self.seen = []
         server = self
 
@@ -51,7 +51,7 @@ class Redirecting(http.server.ThreadingHTTPServer):
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 server.seen.append((self.command, self.path, self.headers.get("Authorization")))
                 arrived()
-                self.send_response(301)
+                self.send_response(503 if len(server.seen) <= busy else 301)
                 self.send_header("Location", to + self.path)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -116,6 +116,12 @@ def test_http_that_sends_on_to_https_is_followed_and_the_key_is_never_sent_over_
         http_server.seen.clear()
         done = asked("list", "--url", http_server.url, "--api-key-file", one.key_path, code=1)
         assert "it is now http://127.0.0.1:1" in done.stderr and all(key is None for _, _, key in http_server.seen)
+
+
+def test_a_key_is_not_sent_by_http_because_that_is_busy(one):
+    with Redirecting(https(one), busy=2) as http_server:
+        done = asked("push-symbols", "--url", http_server.url, "--insecure", "--api-key-file", one.key_path, PROGRAM)
+        assert "503; trying again" in done.stderr and http_server.seen == [("GET", "/__version__", None)] * 3
 
 
 def test_one_of_several_connections_asks_whether_http_sends_on_to_https(one):
