@@ -363,10 +363,11 @@ static enum err copy_input(struct filter *f, struct text_input *in, bool is_pipe
 	bool bad = false;
 	int64_t until = 0; /* when the batch is written, unless more is there */
 	for (bool end = false; !end && !err;) {
-		size_t n;
+		size_t n = 0;
 		struct error why;
-		enum err problem = text_input_read(in, f->text + f->len, TEXT_BYTES - f->len, &n, &why);
 		bool stop = interrupted && !is_pipe; /* a pipe ends when its writers have ended */
+		enum err problem = stop ? ERR_OK : text_input_read(in, f->text + f->len, TEXT_BYTES - f->len, &n, &why);
+		stop = interrupted && !is_pipe;
 		if (problem == ERR_BUSY && !stop)
 			continue;
 		if (problem == ERR_NO_MEMORY)

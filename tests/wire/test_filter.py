@@ -369,6 +369,22 @@ def test_ctrl_c_loses_nothing_that_a_dying_program_says():
         assert p.process.poll() == -signal.SIGINT
 
 
+def test_ctrl_c_ends_what_is_typed_also_right_behind_a_line():
+    master, slave = os.openpty()
+    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
+        try:
+            os.write(master, b"warm\n")
+            assert p.stdout.readline() == b"warm\n"  # a batch is written: Ctrl+C is caught by now
+            os.write(master, b"typed\n")
+            wait_for(lambda: not select.select([slave], [], [], 0)[0], "the line is read, and the batch waits for more")
+            p.send_signal(signal.SIGINT)
+            assert p.wait(BOUND) == -signal.SIGINT and p.stdout.read() == b"typed\n"
+        finally:
+            p.kill()
+            os.close(master)
+            os.close(slave)
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_leak_sanitizer(tmp_path, compiler):
     program = compile_c(str(tmp_path), "lsan", LEAK, "-fsanitize=leak", compiler=compiler)
