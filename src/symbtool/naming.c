@@ -254,8 +254,23 @@ struct str naming_function(const struct naming *n, struct str name, struct arena
 	return n->short_names ? short_name(name, arena) : name;
 }
 
+/* The path in "hg:hg.mozilla.org/mozilla-central:xpcom/a.cpp:REVISION" and the like, as web/source_link.js reads them.
+ */
+static struct str path_in_repository(struct str file)
+{
+	static const char *const kinds[] = {"hg:", "git:", "s3:"};
+	struct rest r = {file.data, file.data + file.len};
+	if (!take_any(&r, kinds, sizeof kinds / sizeof *kinds))
+		return file;
+	const char *place = memchr(r.at, ':', (size_t)(r.end - r.at)),
+	           *last = memrchr(r.at, ':', (size_t)(r.end - r.at));
+	return place && last > place + 1 ? between(place + 1, last) : file;
+}
+
 struct str naming_file(const struct naming *n, struct str file)
 {
+	if (n->basenames)
+		file = path_in_repository(file);
 	bool windows = file.len > 2 && (file.data[1] == ':' || file.data[0] == '\\');
 	const char *end = file.data + file.len, *from = file.data;
 	for (const char *p = end; n->basenames && p > file.data && from == file.data; p--)

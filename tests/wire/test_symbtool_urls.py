@@ -210,3 +210,13 @@ def test_short_names_are_those_of_the_page(tmp_path):
     (tmp_path / "run.mjs").write_text(code)
     out = subprocess.run(["node", "run.mjs", json.dumps(list(NAMES))], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=BOUND)
     assert out.stdout.splitlines() == list(NAMES.values())
+
+
+def test_basenames_of_files_in_repositories(tmp_path):
+    files = {"hg:hg.mozilla.org/mozilla-central:xpcom/a.cpp:0123456789ab": "a.cpp", "git:github.com/o/r:src/b.rs:0123456": "b.rs", "s3:bucket:0123/c.h:": "c.h", "s3:d/e.c": "e.c", "git:": "git:"}
+    lines = [f"MODULE Linux x86_64 {debug_id('app')} app", *(f"FILE {i} {name}" for i, name in enumerate(files)), "FUNC 1000 100 0 f"]
+    lines += [f"{0x1000 + 16 * i:x} 10 7 {i}" for i in range(len(files))]
+    path = tmp_path / "app.sym"
+    path.write_text("\n".join(lines) + "\n")
+    done = asked("symbolicate", "-s", str(path), *(hex(0x1000 + 16 * i) for i in range(len(files))))
+    assert [line.split(" at ")[1] for line in done.stdout.splitlines()] == [f"{name}:7" for name in files.values()]
