@@ -88,7 +88,7 @@ const copied = async kind => {
 
 
 def sample(path):
-    with open(path, encoding="utf-8") as f:
+    with open(path, encoding="utf-8", errors="replace") as f:
         return f.read()
 
 
