@@ -179,7 +179,15 @@ static void finish_text(struct mc_client *memcached, struct finishing *f)
 		page_memcached_roots(memcached, &elsewhere, 1, INT64_MAX);
 	bool whole = elsewhere.map && offmap_is_whole(elsewhere.map) && elsewhere.map->generation == map->generation;
 	offmap_free(elsewhere.map);
-	bool outdated = elsewhere.reached && elsewhere.marker != map->marker;
+	/* Without a marker it may be what was invalidated meanwhile: it stays in this process, until it is asked for.
+	 */
+	bool outdated = elsewhere.reached && map->marker && elsewhere.marker != map->marker;
+	if (elsewhere.reached && !map->marker) {
+		stores = false;
+		metric_add(M_STORES_FAILED, 1);
+		log_event(LOG_LEVEL_WARNING, "not stored", "%s: memcached did not answer when its load began",
+		        f->module->label);
+	}
 	const char *over = outdated ? invalidated : why_over(f->all, f->module, NULL);
 	if (over) {
 		metric_add(M_STORES_FAILED, stores);
