@@ -69,19 +69,19 @@ def test_decimal_by_habit_is_warned_of(one, program):
         digits = f"{address:x}" if len(where) == 1 else "1267"
         if not digits.isdigit():
             continue
-        done = run("symbolicate", *where, digits)
+        done = run("symbolicate", *where, digits, code=1)
         assert "  ??  " in done.stdout and f"0x{digits} is in " in done.stderr and "--hex" in done.stderr, done
     where = ["--url", url(one), "/".join(good)]
-    assert "decimal" not in run("symbolicate", *where, "4711").stderr  # 0x1267, and 0x4711 is nothing
-    assert "decimal" not in run("symbolicate", *where, "0x10").stderr
-    assert run("symbolicate", *where, "-", stdin="1267\n1267 1268\n").stderr.count("decimal") == 1
+    assert "read as decimal: 0x1267; for 0x4711 write 0x" in run("symbolicate", *where, "4711").stderr
+    assert "decimal" not in run("symbolicate", *where, "0x10", code=1).stderr
+    assert run("symbolicate", *where, "-", stdin="1267\n1267 1268\n", code=1).stderr.count("decimal") == 1
 
 
 def test_addresses_in_no_function_are_told(one, program):
     good = one.symbols.add("good2.so", "FUNC 1000 20 0 good\n")
     done = run("symbolicate", "--url", url(one), "/".join(good), "0x1000", "0x10", "0x20")
     assert done.stderr == "symbtool: addresses in no function: 2\n"
-    done = run("symbolicate", program, "1")
+    done = run("symbolicate", program, "1", code=1)
     assert "in no function: 1" in done.stderr and done.stdout.endswith("  ??  no function\n")
     assert run("symbolicate", program, hex(symbol_address(program, "main"))).stderr == ""
 
@@ -90,7 +90,7 @@ def test_an_address_in_memory_is_told(one, program):
     """Of a file only what the addresses need is read: a file that has symbols elsewhere is not stripped."""
     good = one.symbols.add("good3.so", "FUNC 1000 20 0 good\n")
     for where in ([program], ["--url", url(one), "/".join(good)]):
-        done = run("symbolicate", *where, "0x55d0c0ffee12")
+        done = run("symbolicate", *where, "0x55d0c0ffee12", code=1)
         assert done.stdout.endswith("  ??  wrong offset\n") and "Subtract the address" in done.stderr, done
 
 

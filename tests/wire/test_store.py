@@ -159,7 +159,7 @@ def test_bytes_that_are_stored_are_counted(store):
     accepted(upload(store, "ranges", ident[1], part))
     assert store.node.metrics()["symbolicated_upload_bytes_total"] == before + len(part)
     assert named(store, ident[0]) == "counted"
-    assert store.node.metrics()['symbolicated_last_map_bytes{form="raw"}'] > 0
+    wait_for(lambda: store.node.metrics()['symbolicated_last_map_bytes{form="raw"}'] > 0, "all pages of the map to be made", 120)
 
 
 def test_without_its_manifest_nothing_of_a_set_is_visible(store):
