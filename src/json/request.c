@@ -601,10 +601,12 @@ static void report(const struct reading *r, enum err err, struct error *e)
 		error_set(e, err, "no memory for the request");
 	} else if (err == ERR_CORRUPT) {
 		error_set(e, ERR_BAD_REQUEST, "byte %td: %s", r->scan.at - r->scan.start, r->scan.fault);
-		snprintf(e->place, sizeof e->place, "{\"byte\":%td}", r->scan.at - r->scan.start);
+		if (e)
+			snprintf(e->place, sizeof e->place, "{\"byte\":%td}", r->scan.at - r->scan.start);
 	} else {
 		error_set(e, err, "%s%s%s%s%s", job, place, f->what, f->detail, f->rest);
-		set_place(e, f);
+		if (e)
+			set_place(e, f);
 	}
 }
 

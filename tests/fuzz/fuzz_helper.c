@@ -107,6 +107,10 @@ static void take_packet(struct server *s)
 	case PACKET_DOING:
 	case PACKET_ID:
 		break;
+	case PACKET_INFLATES:
+		fuzz_check(p->fd_count == 1, "no file in memory");
+		packet_close_fds(&s->packet);
+		break;
 	case PACKET_SEGMENTS:
 		fuzz_check(!s->code && p->len > 0, "segments of nothing");
 		break;
