@@ -185,7 +185,7 @@ enum visit_state turnstile_enter(struct turnstile *t, struct visit *v)
 	pthread_mutex_lock(&t->lock);
 	if (!turns_grow(&t->turns)) {
 		pthread_mutex_unlock(&t->lock);
-		return v->state = VISIT_REFUSED;
+		return v->state = VISIT_NO_MEMORY;
 	}
 	turns_add(&t->turns, &v->turn);
 	v->state = VISIT_NONE;
@@ -218,7 +218,8 @@ bool turnstile_wait(struct turnstile *t, struct visit *v, const atomic_bool *can
 	unsigned held_back = 0;
 	v->called = NULL;
 	v->gone = NULL;
-	if (turnstile_enter(t, v) == VISIT_REFUSED)
+	const enum visit_state state = turnstile_enter(t, v);
+	if (state == VISIT_REFUSED || state == VISIT_NO_MEMORY)
 		return false;
 	pthread_mutex_lock(&t->lock);
 	while (v->state == VISIT_WAITS) {

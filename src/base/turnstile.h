@@ -26,7 +26,7 @@ enum turnstile_for {
 /* "downloads", as the gauges call it. */
 const char *turnstile_name(enum turnstile_for what);
 
-enum visit_state { VISIT_NONE, VISIT_WAITS, VISIT_INSIDE, VISIT_REFUSED };
+enum visit_state { VISIT_NONE, VISIT_WAITS, VISIT_INSIDE, VISIT_REFUSED, VISIT_NO_MEMORY };
 
 /* One that wants a place, has it, or was refused. The owner's, who zeroes it and sets what is his. */
 struct visit {
@@ -61,7 +61,7 @@ void turnstile_release(struct turnstile *t);
 /* How many there may be from now on. */
 void turnstile_set_places(struct turnstile *t, unsigned places);
 
-/* VISIT_INSIDE: it has a place, until turnstile_leave. VISIT_REFUSED: the line is full, or out of memory. VISIT_WAITS:
+/* VISIT_INSIDE: it has a place, until turnstile_leave. VISIT_REFUSED: the line is full. VISIT_NO_MEMORY. VISIT_WAITS:
  * `called` follows. */
 enum visit_state turnstile_enter(struct turnstile *t, struct visit *v);
 /* The same for a thread that has nothing else to do; it waits until v->until. False: refused, or *cancel (may be NULL)

@@ -819,7 +819,7 @@ enum err exchange_enter(struct exchange *x, struct turnstile *t, struct error *e
 	if (inside && front_pause(p, PAUSE_ERRAND))
 		return ERR_OK;
 	leave_turnstile(p);
-	if (inside)
+	if (inside || v->state == VISIT_NO_MEMORY)
 		return no_memory(e);
 	return exchange_gone(x) ? error_set(e, ERR_GONE, "the client went away")
 	                        : error_set(e, ERR_BUSY, "too many %s at a time; try again", turnstile_name(t->what));
