@@ -138,6 +138,7 @@ static void ask_sources(struct symfiles *s, struct bucket_client *c, const struc
         const struct symfiles_reader *reader, struct bucket_result *result)
 {
 	struct bucket_result failed = {.outcome = BUCKET_MISSING};
+	*result = (struct bucket_result){0};
 	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
 	for (unsigned i = 0; i < bucket_sources_count(s->sources); i++) {
 		try_places(s, c, i, file, reader, result);

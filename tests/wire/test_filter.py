@@ -282,11 +282,16 @@ def test_what_is_packed_or_utf_16_is_read(tmp_path, name):
         assert done.returncode == 1 and b"ends early" in done.stderr
 
 
+def heed_ctrl_c():
+    """Also where the tests themselves do not, as in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Piped:
     """symbtool --filter between two pipes, which is ended in any case."""
 
     def __init__(self):
-        self.process = subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+        self.process = subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0, preexec_fn=heed_ctrl_c)
 
     def __enter__(self):
         return self
@@ -371,7 +376,7 @@ def test_ctrl_c_loses_nothing_that_a_dying_program_says():
 
 def test_ctrl_c_ends_what_is_typed_also_right_behind_a_line():
     master, slave = os.openpty()
-    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
+    with subprocess.Popen([SYMBTOOL, "symbolicate", "--filter"], stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=heed_ctrl_c) as p:
         try:
             os.write(master, b"warm\n")
             assert p.stdout.readline() == b"warm\n"  # a batch is written: Ctrl+C is caught by now
