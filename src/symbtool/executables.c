@@ -87,9 +87,7 @@ static bool is_object(const uint8_t *head, size_t len)
 
 static enum other_kind kind_of_head(const uint8_t *head, size_t len)
 {
-	static const char *const packed[] = {"MSCF", "PK\3\4", "\x1f\x8b\x08", "\x28\xb5\x2f\xfd",
-	        "\xfd"
-	        "7zXZ"};
+	static const char *const packed[] = {"MSCF", "PK\3\4", "\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "\3757zXZ"};
 	if (len == 0)
 		return OTHER_EMPTY;
 	if (is_object(head, len))
