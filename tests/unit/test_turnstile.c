@@ -276,7 +276,8 @@ static void test_many_threads(void **state)
 	(void)state;
 	pthread_t threads[THREADS], ticker;
 	begin(PLACES, 1000);
-	entered = inside = 0;
+	entered = 0;
+	inside = 0;
 	waiters_left = 1;
 	assert_int_equal(pthread_create(&ticker, NULL, ticking, NULL), 0);
 	for (uintptr_t i = 0; i < THREADS; i++)
