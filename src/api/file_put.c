@@ -25,9 +25,7 @@ struct file_put {
 	const struct file_target *target; /* not owned */
 	int fd;
 	uint64_t size, max;
-	uint8_t head[PACKING_HEAD]; /* until the packing is known */
-	size_t head_len;
-	enum packing packing;
+	struct packing_head head;
 	struct unpacker *unpacker; /* NULL: it is plain */
 	uint8_t block[BLOCK];
 };
@@ -90,18 +88,13 @@ static enum err take(struct file_put *p, const uint8_t *data, size_t len, struct
 
 enum err file_put_add(struct file_put *p, const uint8_t *data, size_t len, struct error *e)
 {
-	bool known = p->packing != PACKING_UNKNOWN;
-	while (len > 0 && p->packing == PACKING_UNKNOWN) {
-		p->head[p->head_len++] = *data++;
-		len--;
-		p->packing = packing_of(p->head, p->head_len);
-	}
-	if (p->packing == PACKING_UNKNOWN)
+	bool known = p->head.packing != PACKING_UNKNOWN;
+	if (!packing_look(&p->head, &data, &len))
 		return ERR_OK;
-	if (!known && p->packing != PACKING_NONE &&
-	        !((p->unpacker = unpacker_new()) && unpacker_start(p->unpacker, p->packing)))
+	if (!known && p->head.packing != PACKING_NONE &&
+	        !((p->unpacker = unpacker_new()) && unpacker_start(p->unpacker, p->head.packing)))
 		return no_memory(e);
-	enum err err = known ? ERR_OK : take(p, p->head, p->head_len, e);
+	enum err err = known ? ERR_OK : take(p, p->head.bytes, p->head.len, e);
 	return err ? err : take(p, data, len, e);
 }
 
@@ -221,11 +214,5 @@ static enum err put(struct exchange *x, struct error *e)
 void file_put_handle(struct exchange *x)
 {
 	struct error e;
-	enum err err = put(x, &e);
-	if (!err) {
-		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
-		return;
-	}
-	metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
-	exchange_reply_error(x, &e, 2);
+	sym_upload_reply(x, put(x, &e), &e);
 }

@@ -21,9 +21,7 @@ struct sending {
 	struct exchange *x;
 	const struct stored_form *form;
 	struct bucket_head head;
-	enum packing packing;
-	uint8_t first[PACKING_HEAD]; /* until the packing is known */
-	size_t first_len;
+	struct packing_head first; /* bytes of the file */
 	struct unpacker *unpacker; /* NULL: sent as stored */
 	uint8_t *unpacked;
 	uint64_t skip, left; /* bytes before those to send; bytes to send */
@@ -111,7 +109,7 @@ static bool start_unpacking(struct sending *s)
 {
 	s->unpacker = unpacker_new();
 	s->unpacked = malloc(UNPACKED_SIZE);
-	return s->unpacker && s->unpacked && unpacker_start(s->unpacker, s->packing);
+	return s->unpacker && s->unpacked && unpacker_start(s->unpacker, s->first.packing);
 }
 
 /* The part of the object that is asked for; *status becomes 206 or 416 if it is not all of it. */
@@ -132,8 +130,8 @@ static void choose_range(struct sending *s, int *status)
 
 static bool must_unpack(const struct sending *s)
 {
-	return (s->packing == PACKING_ZSTD && !exchange_accepts(s->x, "zstd")) ||
-	       (s->packing == PACKING_GZIP && s->form->unpacks_gzip && !exchange_accepts(s->x, "gzip"));
+	return (s->first.packing == PACKING_ZSTD && !exchange_accepts(s->x, "zstd")) ||
+	       (s->first.packing == PACKING_GZIP && s->form->unpacks_gzip && !exchange_accepts(s->x, "gzip"));
 }
 
 /* Its packing is known. False: the reply is complete. */
@@ -156,8 +154,8 @@ static bool begin_reply(struct sending *s)
 		        "Satisfiable\",\"status\":416}");
 	if (sized)
 		add_extra(s, "Accept-Ranges: bytes\r\n");
-	if (!unpacks && (s->packing == PACKING_GZIP || s->packing == PACKING_ZSTD))
-		add_extra(s, "Content-Encoding: %s\r\n", s->packing == PACKING_GZIP ? "gzip" : "zstd");
+	if (!unpacks && (s->first.packing == PACKING_GZIP || s->first.packing == PACKING_ZSTD))
+		add_extra(s, "Content-Encoding: %s\r\n", s->first.packing == PACKING_GZIP ? "gzip" : "zstd");
 	if (unpacks && !head_only && !start_unpacking(s))
 		return false;
 	s->begun = true;
@@ -213,14 +211,9 @@ static bool on_begin(void *arg, const struct bucket_head *head)
 static bool on_bytes(void *arg, const uint8_t *data, size_t len)
 {
 	struct sending *s = arg;
-	while (len > 0 && s->packing == PACKING_UNKNOWN) {
-		s->first[s->first_len++] = *data++;
-		len--;
-		s->packing = packing_of(s->first, s->first_len);
-	}
-	if (s->packing == PACKING_UNKNOWN)
+	if (!packing_look(&s->first, &data, &len))
 		return true;
-	if (!s->begun && (!begin_reply(s) || !send_bytes(s, s->first, s->first_len)))
+	if (!s->begun && (!begin_reply(s) || !send_bytes(s, s->first.bytes, s->first.len)))
 		return false;
 	return len == 0 || send_bytes(s, data, len);
 }
@@ -234,9 +227,9 @@ static void finish(struct sending *s, const struct bucket_result *result)
 		return;
 	/* a file of a few bytes or none */
 	if (whole && !s->begun) {
-		s->packing = PACKING_NONE;
+		s->first.packing = PACKING_NONE;
 		if (begin_reply(s))
-			send_stored(s, s->first, s->first_len);
+			send_stored(s, s->first.bytes, s->first.len);
 		if (s->ended)
 			return;
 	}

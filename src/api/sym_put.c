@@ -123,11 +123,5 @@ static enum err put(struct exchange *x, struct error *e)
 void sym_put_handle(struct exchange *x)
 {
 	struct error e;
-	enum err err = put(x, &e);
-	if (!err) {
-		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
-		return;
-	}
-	metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
-	exchange_reply_error(x, &e, 2);
+	sym_upload_reply(x, put(x, &e), &e);
 }

@@ -388,12 +388,10 @@ void sym_zip_handle(struct exchange *x)
 	free(u.kept);
 	json_decref(u.ignored);
 	json_decref(u.skipped);
-	if (!err) {
+	if (!err)
 		exchange_reply_text(x, 201, "application/json", NULL, str_from(text));
-	} else {
-		metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
-		exchange_reply_error(x, &e, 2);
-	}
+	else
+		sym_upload_reply(x, err, &e);
 	free(text);
 }
 

@@ -39,6 +39,16 @@ bool upload_is_failure(enum err err)
 	return error_http_status(err) >= 500 && err != ERR_BUSY;
 }
 
+void sym_upload_reply(struct exchange *x, enum err err, const struct error *e)
+{
+	if (!err) {
+		exchange_reply_text(x, 200, "application/json", NULL, str_from("{\"success\":true,\"status\":200}"));
+		return;
+	}
+	metric_add(upload_is_failure(err) ? M_SYM_UPLOADS_FAILED : M_SYM_UPLOADS_REFUSED, 1);
+	exchange_reply_error(x, e, 2);
+}
+
 enum err upload_check_token(const char *token, unsigned rights, char key_id[64], struct error *e)
 {
 	static const char scheme[] = "APIKey ";

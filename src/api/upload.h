@@ -8,6 +8,8 @@
 
 /* Whether an upload failed here, which operators want to know: the others are refused, or come too many at a time. */
 bool upload_is_failure(enum err err);
+/* The reply for a symbol file, or an executable: 200 if err is ERR_OK, else the error, which is counted. */
+void sym_upload_reply(struct exchange *x, enum err err, const struct error *e);
 /* Checks the value of an Auth-Token header, as Tecken's clients send it: one of our keys, with or without the word
  * APIKey, for one of the rights. Errors are those of auth_check. */
 enum err upload_check_token(const char *token, unsigned rights, char key_id[64], struct error *e);

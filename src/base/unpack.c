@@ -43,6 +43,16 @@ enum packing packing_of(const uint8_t *head, size_t len)
 	return packing;
 }
 
+bool packing_look(struct packing_head *h, const uint8_t **data, size_t *len)
+{
+	while (*len > 0 && h->packing == PACKING_UNKNOWN) {
+		h->bytes[h->len++] = *(*data)++;
+		--*len;
+		h->packing = packing_of(h->bytes, h->len);
+	}
+	return h->packing != PACKING_UNKNOWN;
+}
+
 struct unpacker {
 	enum packing packing;
 	struct gunzip *gunzip;

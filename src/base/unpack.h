@@ -15,6 +15,15 @@ enum { PACKING_HEAD = 4 }; /* bytes that tell it for sure */
 /* How data that begins with these bytes is packed; PACKING_UNKNOWN: it takes more bytes to tell. */
 enum packing packing_of(const uint8_t *head, size_t len);
 
+/* The first bytes of data, until they tell how it is packed. Zeroed at first. */
+struct packing_head {
+	uint8_t bytes[PACKING_HEAD];
+	size_t len;
+	enum packing packing;
+};
+/* Moves bytes of *data to the head while its packing is unknown. False: it still is, and *len is 0. */
+bool packing_look(struct packing_head *h, const uint8_t **data, size_t *len);
+
 /* For one text at a time. What it needs is made when it is first needed, and kept. */
 struct unpacker;
 struct unpacker *unpacker_new(void);

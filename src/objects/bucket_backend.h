@@ -28,9 +28,7 @@ struct bucket_body {
 	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
 	bool begun;                        /* raw knows the head */
 	struct body_layer {
-		enum packing packing;
-		uint8_t head[PACKING_HEAD]; /* kept until the packing is known */
-		uint8_t head_len;
+		struct packing_head head;
 		uint64_t bytes;            /* seen in this layer: in the first those of the object */
 		struct unpacker *unpacker; /* made when first needed, then kept */
 	} layers[BODY_LAYERS];

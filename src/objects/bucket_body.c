@@ -114,9 +114,9 @@ static bool inflate_layer(struct bucket_body *b, unsigned level, const uint8_t *
 	size_t room, got;
 	do {
 		struct body_layer *below = level + 1 < BODY_LAYERS ? &b->layers[level + 1] : NULL;
-		if (!below || below->packing == PACKING_NONE)
+		if (!below || below->head.packing == PACKING_NONE)
 			return inflate_text(b, l, data, len);
-		room = below->packing == PACKING_UNKNOWN ? sizeof below->head - below->head_len : BETWEEN_SIZE;
+		room = below->head.packing == PACKING_UNKNOWN ? PACKING_HEAD - below->head.len : BETWEEN_SIZE;
 		if (!inflated(b, l, unpacker_step(l->unpacker, &data, &len, b->between, room, &got)) ||
 		        !layer_add(b, level + 1, b->between, got))
 			return false;
@@ -130,26 +130,22 @@ static bool start_unpacking(struct bucket_body *b, struct body_layer *l)
 		l->unpacker = unpacker_new();
 	if (!b->between)
 		b->between = malloc(BETWEEN_SIZE);
-	bool started = l->unpacker && b->between && unpacker_start(l->unpacker, l->packing);
+	bool started = l->unpacker && b->between && unpacker_start(l->unpacker, l->head.packing);
 	return started || stop_body(b, BUCKET_FAILED, "out of memory");
 }
 
 /* Collects bytes in the head until the packing is known. */
 static bool layer_look(struct bucket_body *b, struct body_layer *l, const uint8_t **data, size_t *len)
 {
-	while (*len > 0 && l->packing == PACKING_UNKNOWN) {
-		l->head[l->head_len++] = *(*data)++;
-		--*len;
-		l->packing = packing_of(l->head, l->head_len);
-	}
-	return l->packing == PACKING_UNKNOWN || l->packing == PACKING_NONE || start_unpacking(b, l);
+	return !packing_look(&l->head, data, len) || l->head.packing == PACKING_NONE || start_unpacking(b, l);
 }
 
 static bool layer_pass(struct bucket_body *b, unsigned level, const uint8_t *data, size_t len)
 {
 	if (len == 0)
 		return true;
-	return b->layers[level].packing == PACKING_NONE ? text_copy(b, data, len) : inflate_layer(b, level, data, len);
+	return b->layers[level].head.packing == PACKING_NONE ? text_copy(b, data, len)
+	                                                     : inflate_layer(b, level, data, len);
 }
 
 /* Data that inflates to nothing is bounded too; gzip of noise is slightly larger than the noise. */
@@ -165,12 +161,12 @@ static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data
 	struct body_layer *l = &b->layers[level];
 	if (!layer_count(b, l, len))
 		return false;
-	if (l->packing != PACKING_UNKNOWN)
+	if (l->head.packing != PACKING_UNKNOWN)
 		return layer_pass(b, level, data, len);
 	if (!layer_look(b, l, &data, &len))
 		return false;
-	return l->packing == PACKING_UNKNOWN ||
-	       (layer_pass(b, level, l->head, l->head_len) && layer_pass(b, level, data, len));
+	return l->head.packing == PACKING_UNKNOWN ||
+	       (layer_pass(b, level, l->head.bytes, l->head.len) && layer_pass(b, level, data, len));
 }
 
 enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket_head *head)
@@ -206,11 +202,11 @@ enum bucket_outcome bucket_body_end(struct bucket_body *b)
 {
 	for (unsigned i = 0; i < BODY_LAYERS && b->outcome == BUCKET_OK && !b->raw; i++) {
 		struct body_layer *l = &b->layers[i];
-		if (l->packing == PACKING_UNKNOWN)
-			text_copy(b, l->head, l->head_len); /* a text of a few bytes or none */
-		else if (l->packing != PACKING_NONE && !unpacker_complete(l->unpacker))
+		if (l->head.packing == PACKING_UNKNOWN)
+			text_copy(b, l->head.bytes, l->head.len); /* a text of a few bytes or none */
+		else if (l->head.packing != PACKING_NONE && !unpacker_complete(l->unpacker))
 			stop_body(b, BUCKET_BROKEN, unpacker_cut(l->unpacker));
-		l->head_len = 0;
+		l->head.len = 0;
 	}
 	return b->outcome;
 }
@@ -219,6 +215,6 @@ bool bucket_body_trails(const struct bucket_body *b)
 {
 	bool trails = false;
 	for (unsigned i = 0; i < BODY_LAYERS && !b->raw; i++)
-		trails |= b->layers[i].packing == PACKING_GZIP && unpacker_trails(b->layers[i].unpacker);
+		trails |= b->layers[i].head.packing == PACKING_GZIP && unpacker_trails(b->layers[i].unpacker);
 	return trails;
 }

@@ -130,7 +130,7 @@ static enum bucket_outcome check_whole(
 		outcome = BUCKET_FAILED;
 	if (outcome != BUCKET_OK)
 		return bucket_result_set(result, outcome, "%s", body->problem);
-	result->length_known = reply->chunked || reply->head.sized || body->layers[0].packing > PACKING_NONE;
+	result->length_known = reply->chunked || reply->head.sized || body->layers[0].head.packing > PACKING_NONE;
 	if (!result->length_known && body->last != '\n')
 		return bucket_result_set(result, BUCKET_FAILED, "a body of unknown length ends within a line");
 	return result->outcome = BUCKET_OK;

@@ -19,8 +19,7 @@ enum { UNPACKED_SIZE = 64 << 10, KEPT_MAX = 4096 };
 struct symfile_check {
 	char *id;
 	uint64_t max;
-	uint8_t head[PACKING_HEAD]; /* until the packing is known */
-	size_t head_len;
+	struct packing_head head;
 	struct unpacker *unpacker;
 	uint8_t *unpacked;
 	struct text_hash *hash;
@@ -183,16 +182,12 @@ enum err symfile_check_add(struct symfile_check *k, const uint8_t *data, size_t 
 {
 	enum err err = ERR_OK;
 	if (k->facts.packing == PACKING_UNKNOWN) {
-		while (len > 0 && k->facts.packing == PACKING_UNKNOWN) {
-			k->head[k->head_len++] = *data++;
-			len--;
-			k->facts.packing = packing_of(k->head, k->head_len);
-		}
-		if (k->facts.packing == PACKING_UNKNOWN)
+		if (!packing_look(&k->head, &data, &len))
 			return ERR_OK;
+		k->facts.packing = k->head.packing;
 		err = begin(k, e);
 		if (!err)
-			err = take_bytes(k, k->head, k->head_len, e);
+			err = take_bytes(k, k->head.bytes, k->head.len, e);
 	}
 	return err || !len ? err : take_bytes(k, data, len, e);
 }
