@@ -343,12 +343,12 @@ static const char *plain_path(char to[BUCKET_PATH_MAX], const struct source *s, 
 	return strncmp(to, "../", 3) != 0 && strncmp(to, "./", 2) != 0 ? to : NULL;
 }
 
-void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
-        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
+/* Of a path: the body is ready to take it. */
+static void fetch_path(struct bucket_client *c, unsigned source, const char *path, const atomic_bool *cancel,
+        struct bucket_result *result)
 {
 	char text[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
-	bucket_body_start(&c->body, sink, max);
 	const char *whole = plain_path(text, &c->sources->items[source], path);
 	if (whole)
 		try_source(c, source, whole, cancel, result);
@@ -356,17 +356,18 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *pat
 		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
 }
 
+void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
+        const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
+{
+	bucket_body_start(&c->body, sink, max);
+	fetch_path(c, source, path, cancel, result);
+}
+
 void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	char text[BUCKET_PATH_MAX];
-	*result = (struct bucket_result){0};
 	bucket_body_start_raw(&c->body, sink, max);
-	const char *whole = plain_path(text, &c->sources->items[source], path);
-	if (whole)
-		try_source(c, source, whole, cancel, result);
-	else
-		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
+	fetch_path(c, source, path, cancel, result);
 }
 
 char *bucket_locate_path(
