@@ -17,7 +17,7 @@ enum {
 	JUNK_MIN = 5, /* corrupt files in a row; single ones among good ones stay as they are */
 };
 
-struct source {
+struct source_junk {
 	uint64_t corrupt; /* files in a row */
 	int64_t again;    /* clock_now() when to look whether it still serves junk */
 	int64_t mended;   /* when it last gave a good file after junk; 0: never */
@@ -41,7 +41,7 @@ struct outcomes {
 	uint64_t count, max;
 	uint64_t seed; /* of the chains */
 	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
-	struct source sources[CONFIG_LIST_MAX + 1]; /* as in the settings, and sym_store */
+	struct source_junk sources[CONFIG_LIST_MAX + 1]; /* as in the settings, and sym_store */
 };
 
 struct outcomes *outcomes_new(const struct config *c)
@@ -102,7 +102,7 @@ void outcomes_free(struct outcomes *f)
 
 void outcomes_source(struct outcomes *f, unsigned source, bool good)
 {
-	struct source *s = &f->sources[source - 1];
+	struct source_junk *s = &f->sources[source - 1];
 	pthread_mutex_lock(&f->lock);
 	if (good && s->corrupt >= JUNK_MIN)
 		s->mended = clock_now();
@@ -115,7 +115,7 @@ void outcomes_source(struct outcomes *f, unsigned source, bool good)
  * whether it does. */
 static bool is_believed(struct outcomes *f, struct outcome *o, int64_t now)
 {
-	struct source *s = o->class == FAILURE_CORRUPT && o->source ? &f->sources[o->source - 1] : NULL;
+	struct source_junk *s = o->class == FAILURE_CORRUPT && o->source ? &f->sources[o->source - 1] : NULL;
 	if (!s || (o->checked > s->mended && (s->corrupt < JUNK_MIN || now < s->again)))
 		return true;
 	s->again = now + f->ttl_max;

@@ -211,14 +211,14 @@ enum err elf_code_check(struct elf_code *code, int file, const struct build_id_q
 
 /* ---- sections ---- */
 
-struct section_file {
+struct section_bytes {
 	int file;
 	uint64_t size;
 };
 
 static enum err add_section(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	struct section_file *s = arg;
+	struct section_bytes *s = arg;
 	s->size += len;
 	return write_all(s->file, data, len)
 	               ? ERR_OK
@@ -226,7 +226,7 @@ static enum err add_section(void *arg, const uint8_t *data, size_t len, struct e
 }
 
 static enum err load_section(struct elf_code *code, const struct elf_asker *asker, const struct build_id *id,
-        const char *name, struct section_file *s, struct error *e)
+        const char *name, struct section_bytes *s, struct error *e)
 {
 	const struct build_id_question question = {.whole = *id};
 	const struct elf_taker taker = {
@@ -241,7 +241,7 @@ static enum err load_section(struct elf_code *code, const struct elf_asker *aske
 enum err elf_code_section(struct elf_code *code, const struct elf_asker *asker, const struct build_id *id,
         const char *name, enum err (*send)(void *arg, int file, uint64_t size), void *arg, struct error *e)
 {
-	struct section_file s = {.file = -1};
+	struct section_bytes s = {.file = -1};
 	if (!code->sources.extractors)
 		return error_set(e, ERR_MISSING, "this server has no source of executables");
 	enum err err = ERR_OK;

@@ -68,7 +68,7 @@ bool refresh_later(struct refresher *r, const struct module_want *w)
 /* ---- the thread ---- */
 
 /* The wait for the loads of some of them. */
-struct batch {
+struct refresh_batch {
 	struct load_wait wait;
 	struct refresher *refresher;
 	struct module_want wants[REFRESH_AT_ONCE];
@@ -79,7 +79,7 @@ struct batch {
 
 static void on_done(struct load_wait *wait)
 {
-	struct batch *b = (struct batch *)wait; /* its first member */
+	struct refresh_batch *b = (struct refresh_batch *)wait; /* its first member */
 	struct refresher *r = b->refresher;
 	pthread_mutex_lock(&r->lock);
 	b->told = true;
@@ -89,17 +89,17 @@ static void on_done(struct load_wait *wait)
 
 static bool is_gone(const struct load_wait *wait)
 {
-	const struct batch *b = (const struct batch *)wait;
+	const struct refresh_batch *b = (const struct refresh_batch *)wait;
 	return atomic_load(&b->refresher->loads->context->stopping);
 }
 
 /* The next ones, of which there is at least one. False: the end. */
-static bool take_batch(struct refresher *r, struct batch *b)
+static bool take_batch(struct refresher *r, struct refresh_batch *b)
 {
 	pthread_mutex_lock(&r->lock);
 	while (!r->ended && TAILQ_EMPTY(&r->waiting))
 		pthread_cond_wait(&r->change, &r->lock);
-	*b = (struct batch){.refresher = r, .wait = {.done = on_done, .gone = is_gone}};
+	*b = (struct refresh_batch){.refresher = r, .wait = {.done = on_done, .gone = is_gone}};
 	for (struct refresh *f; !r->ended && b->count < REFRESH_AT_ONCE && (f = TAILQ_FIRST(&r->waiting));) {
 		TAILQ_REMOVE(&r->waiting, f, next);
 		b->wants[b->count] = f->want;
@@ -110,7 +110,7 @@ static bool take_batch(struct refresher *r, struct batch *b)
 }
 
 /* Waits until it is told. When the process is stopping, nobody loads or looks at waits any more: then it does so. */
-static void await(struct refresher *r, struct batch *b)
+static void await(struct refresher *r, struct refresh_batch *b)
 {
 	pthread_mutex_lock(&r->lock);
 	while (!b->told && !r->ended)
@@ -127,7 +127,7 @@ static void await(struct refresher *r, struct batch *b)
 }
 
 /* Loads the first `count`. False: no more can be loaded at present. */
-static bool load_some(struct refresher *r, struct batch *b, size_t count)
+static bool load_some(struct refresher *r, struct refresh_batch *b, size_t count)
 {
 	enum load_result result;
 	while ((result = loads_get(r->loads, &b->wait, b->wants, count)) == LOAD_WAIT) {
@@ -139,7 +139,7 @@ static bool load_some(struct refresher *r, struct batch *b, size_t count)
 }
 
 /* Puts those that failed behind the others; returns how many others there are. */
-static size_t put_failed_last(struct batch *b)
+static size_t put_failed_last(struct refresh_batch *b)
 {
 	size_t others = 0;
 	for (size_t i = 0; i < b->count; i++) {
@@ -156,7 +156,7 @@ static size_t put_failed_last(struct batch *b)
 }
 
 /* A temporary failure ends a wait. So the others are loaded without the module that had it. */
-static void load_batch(struct refresher *r, struct batch *b)
+static void load_batch(struct refresher *r, struct refresh_batch *b)
 {
 	size_t count = b->count, before;
 	b->wait.deadline = clock_now() + r->loads->context->config->bucket_total_timeout;
@@ -169,7 +169,7 @@ static void load_batch(struct refresher *r, struct batch *b)
 }
 
 /* What has gone meanwhile does not answer any more. */
-static void end_batch(struct refresher *r, struct batch *b)
+static void end_batch(struct refresher *r, struct refresh_batch *b)
 {
 	for (size_t i = 0; i < b->count; i++) {
 		struct module_want *w = &b->wants[i];
@@ -188,7 +188,7 @@ static void end_batch(struct refresher *r, struct batch *b)
 static void *refresh_main(void *arg)
 {
 	struct refresher *r = arg;
-	struct batch b;
+	struct refresh_batch b;
 	while (take_batch(r, &b)) {
 		load_batch(r, &b);
 		end_batch(r, &b);

@@ -53,7 +53,7 @@ struct file_client {
 	uint8_t buffer[READ_SIZE];
 };
 
-struct file_put {
+struct folder_put {
 	struct store_put put;
 	struct file_client *client;    /* not owned */
 	int base, fd;                  /* the store's directory, the temporary file */
@@ -203,7 +203,7 @@ static void look_at_clock(struct place_clock *c, int fd)
 }
 
 /* A new file in STORE_TEMPORARY. */
-static enum err open_temporary(struct file_put *p, struct error *e)
+static enum err open_temporary(struct folder_put *p, struct error *e)
 {
 	if (!each_directory(p->base, STORE_TEMPORARY "/", make_directory))
 		return io_error(e, STORE_TEMPORARY);
@@ -219,7 +219,7 @@ static enum err open_temporary(struct file_put *p, struct error *e)
 
 static void file_put_free(void *put)
 {
-	struct file_put *p = put;
+	struct folder_put *p = put;
 	if (p->fd >= 0)
 		close(p->fd);
 	if (*p->temporary)
@@ -231,7 +231,7 @@ static void file_put_free(void *put)
 
 static void *file_put_begin(void *client, struct error *e)
 {
-	struct file_put *p = calloc(1, sizeof *p);
+	struct folder_put *p = calloc(1, sizeof *p);
 	if (!p) {
 		no_memory(e);
 		return NULL;
@@ -249,20 +249,20 @@ static void *file_put_begin(void *client, struct error *e)
 
 static enum err file_put_write(void *put, const uint8_t *data, size_t len, struct error *e)
 {
-	struct file_put *p = put;
+	struct folder_put *p = put;
 	if (!write_all(p->fd, data, len))
 		return io_error(e, "write");
 	return ERR_OK;
 }
 
-static bool move_to_place(const struct file_put *p, const char *path)
+static bool move_to_place(const struct folder_put *p, const char *path)
 {
 	return each_directory(p->base, path, make_directory) && renameat(p->base, p->temporary, p->base, path) == 0;
 }
 
 static enum err file_put_commit(void *put, const char *path, struct error *e)
 {
-	struct file_put *p = put;
+	struct folder_put *p = put;
 	/* Before the rename, so that no name appears without its content. */
 	if (fsync(p->fd) != 0)
 		return io_error(e, "fsync");
