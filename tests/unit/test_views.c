@@ -377,19 +377,29 @@ static void test_procedures_times_lines(void **state)
 	assert_int_equal(read_file(make_pdb(&p)).ranges, 1);
 }
 
+/* Of a file whose code was moved after linking (OMAP). */
+static void moved_init(struct pdb_parts *p)
+{
+	parts_init(p);
+	p->moved = true;
+	add_section(&p->streams[SOURCE_SECTIONS]);
+}
+
+static void add_move(struct pdb_parts *p, uint32_t from, uint32_t to)
+{
+	add_u32(&p->streams[MOVES], from);
+	add_u32(&p->streams[MOVES], to);
+}
+
 /* Lines of code that is in pieces after it was moved. */
 static void test_lines_times_moves(void **state)
 {
 	enum { BLOCKS = 500, COUNT = 20000 };
 	struct pdb_parts p;
 	(void)state;
-	parts_init(&p);
-	p.moved = true;
-	add_section(&p.streams[SOURCE_SECTIONS]);
-	for (uint32_t i = 0; i < COUNT; i++) {
-		add_u32(&p.streams[MOVES], CODE_START + i * 16);
-		add_u32(&p.streams[MOVES], CODE_START + i * 16);
-	}
+	moved_init(&p);
+	for (uint32_t i = 0; i < COUNT; i++)
+		add_move(&p, CODE_START + i * 16, CODE_START + i * 16);
 	add_procedure(&p, 0, 0, 16, 0);
 	size_t symbols = p.streams[MODULE].len;
 	for (unsigned i = 0; i < BLOCKS; i++) {
@@ -414,15 +424,10 @@ static void test_procedures_times_moves(void **state)
 	enum { COUNT = 60000, COUNT_OF_MOVES = 60000 };
 	struct pdb_parts p;
 	(void)state;
-	parts_init(&p);
-	p.moved = true;
-	add_section(&p.streams[SOURCE_SECTIONS]);
-	for (uint32_t i = 0; i < COUNT_OF_MOVES; i++) {
-		add_u32(&p.streams[MOVES], CODE_START + 16 + i * 16);
-		add_u32(&p.streams[MOVES], 0);
-	}
-	add_u32(&p.streams[MOVES], CODE_START);
-	add_u32(&p.streams[MOVES], CODE_START);
+	moved_init(&p);
+	for (uint32_t i = 0; i < COUNT_OF_MOVES; i++)
+		add_move(&p, CODE_START + 16 + i * 16, 0);
+	add_move(&p, CODE_START, CODE_START);
 	for (unsigned i = 0; i < COUNT; i++)
 		add_procedure(&p, 0, 16, CODE_SIZE, 0);
 	add_procedure(&p, 0, 0, 16, 0);
@@ -436,13 +441,9 @@ static void test_contributions_times_moves(void **state)
 	enum { COUNT = 2000, COUNT_OF_MOVES = 20000 };
 	struct pdb_parts p;
 	(void)state;
-	parts_init(&p);
-	p.moved = true;
-	add_section(&p.streams[SOURCE_SECTIONS]);
-	for (uint32_t i = 0; i < COUNT_OF_MOVES; i++) {
-		add_u32(&p.streams[MOVES], CODE_START + i * 16);
-		add_u32(&p.streams[MOVES], CODE_START + i * 16);
-	}
+	moved_init(&p);
+	for (uint32_t i = 0; i < COUNT_OF_MOVES; i++)
+		add_move(&p, CODE_START + i * 16, CODE_START + i * 16);
 	add_u32(&p.contributions, 0xf12eba2d);
 	for (uint32_t i = 0; i < COUNT; i++) {
 		add_u32(&p.contributions, 1);
@@ -500,13 +501,9 @@ static void test_a_function_that_was_moved(void **state)
 	        {CODE_START, 0}, {CODE_START + 0x100, 0x5000}, {CODE_START + 0x110, 0x3000}, {CODE_START + 0x120, 0}};
 	struct pdb_parts p;
 	(void)state;
-	parts_init(&p);
-	p.moved = true;
-	add_section(&p.streams[SOURCE_SECTIONS]);
-	for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
-		add_u32(&p.streams[MOVES], moves[i][0]);
-		add_u32(&p.streams[MOVES], moves[i][1]);
-	}
+	moved_init(&p);
+	for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+		add_move(&p, moves[i][0], moves[i][1]);
 	add_procedure(&p, 0, 0x100, 0x40, 0);
 	add_module(&p, 0);
 	struct seen s = read_file(make_pdb(&p));
