@@ -10,25 +10,21 @@
 #include "base/metrics.h"
 #include "base/process.h"
 
-/* The metrics of each kind are in the same order. */
-static const char *const names[] = {
-        [TURNSTILE_DOWNLOADS] = "downloads",
-        [TURNSTILE_UPLOADS] = "uploads",
-        [TURNSTILE_CODE] = "code",
-        [TURNSTILE_SEGMENTS] = "segments",
-        [TURNSTILE_FETCHES] = "fetches",
-        [TURNSTILE_READS] = "reads",
+static const struct {
+	const char *name;
+	enum metric inside, waiting, refused;
+} kinds[] = {
+        [TURNSTILE_DOWNLOADS] = {"downloads", M_TURNSTILE_INSIDE_DOWNLOADS, M_TURNSTILE_WAITING_DOWNLOADS,
+                M_TURNSTILE_REFUSED_DOWNLOADS},
+        [TURNSTILE_UPLOADS] = {"uploads", M_TURNSTILE_INSIDE_UPLOADS, M_TURNSTILE_WAITING_UPLOADS,
+                M_TURNSTILE_REFUSED_UPLOADS},
+        [TURNSTILE_CODE] = {"code", M_TURNSTILE_INSIDE_CODE, M_TURNSTILE_WAITING_CODE, M_TURNSTILE_REFUSED_CODE},
+        [TURNSTILE_SEGMENTS] = {"segments", M_TURNSTILE_INSIDE_SEGMENTS, M_TURNSTILE_WAITING_SEGMENTS,
+                M_TURNSTILE_REFUSED_SEGMENTS},
+        [TURNSTILE_FETCHES] = {"fetches", M_TURNSTILE_INSIDE_FETCHES, M_TURNSTILE_WAITING_FETCHES,
+                M_TURNSTILE_REFUSED_FETCHES},
+        [TURNSTILE_READS] = {"reads", M_TURNSTILE_INSIDE_READS, M_TURNSTILE_WAITING_READS, M_TURNSTILE_REFUSED_READS},
 };
-_Static_assert(M_TURNSTILE_INSIDE_DOWNLOADS + (int)TURNSTILE_READS == (int)M_TURNSTILE_INSIDE_READS &&
-                       M_TURNSTILE_WAITING_DOWNLOADS + (int)TURNSTILE_READS == (int)M_TURNSTILE_WAITING_READS &&
-                       M_TURNSTILE_REFUSED_DOWNLOADS + (int)TURNSTILE_READS == (int)M_TURNSTILE_REFUSED_READS,
-        "each kind has its metrics");
-
-/* Of a metric that the first kind has; the others follow it. */
-static void count(const struct turnstile *t, enum metric first, int more)
-{
-	metric_add((enum metric)((int)first + (int)t->what), more);
-}
 
 static const int64_t interval = 60 * SECOND; /* of log lines */
 
@@ -38,7 +34,7 @@ static LIST_HEAD(, turnstile) all = LIST_HEAD_INITIALIZER(all);
 
 const char *turnstile_name(enum turnstile_for what)
 {
-	return names[what];
+	return kinds[what].name;
 }
 
 void turnstile_init(struct turnstile *t, enum turnstile_for what, unsigned places, unsigned line_max, unsigned prefix)
@@ -67,7 +63,7 @@ void turnstile_release(struct turnstile *t)
 
 static void note_inside(const struct turnstile *t, int more)
 {
-	count(t, M_TURNSTILE_INSIDE_DOWNLOADS, more);
+	metric_add(kinds[t->what].inside, more);
 }
 
 static void join_line(struct turnstile *t, struct visit *v)
@@ -75,14 +71,14 @@ static void join_line(struct turnstile *t, struct visit *v)
 	v->state = VISIT_WAITS;
 	TAILQ_INSERT_TAIL(&t->line, v, next);
 	t->line_length++;
-	count(t, M_TURNSTILE_WAITING_DOWNLOADS, 1);
+	metric_add(kinds[t->what].waiting, 1);
 }
 
 static void leave_line(struct turnstile *t, struct visit *v)
 {
 	TAILQ_REMOVE(&t->line, v, next);
 	t->line_length--;
-	count(t, M_TURNSTILE_WAITING_DOWNLOADS, -1);
+	metric_add(kinds[t->what].waiting, -1);
 }
 
 /* It stands in no line and gets no place. */
@@ -99,7 +95,7 @@ static void refuse(struct turnstile *t, struct visit *v, unsigned *held_back)
 	const bool full = t->turns.busy >= t->turns.places;
 	*held_back += !full;
 	t->lacking += full;
-	count(t, M_TURNSTILE_REFUSED_DOWNLOADS, 1);
+	metric_add(kinds[t->what].refused, 1);
 	drop(t, v);
 }
 
@@ -165,7 +161,7 @@ static void unlock_and_call(
 		held_back_note(client, count, t->prefix);
 	if (lacking)
 		log_event(LOG_LEVEL_WARNING, "too many at a time", "%s: %u found none of %u places in time",
-		        names[t->what], lacking, places);
+		        kinds[t->what].name, lacking, places);
 }
 
 void turnstile_set_places(struct turnstile *t, unsigned places)
