@@ -64,10 +64,10 @@ struct load {
 	atomic_bool cancel;               /* nobody waits for it any more, or the process is stopping */
 	/* its lease */
 	struct {
-		uint64_t token;
-		bool held;  /* used only by its loader */
-		bool lost;  /* another process may hold it now */
-		bool stale; /* the module was invalidated: the lease is not renewed */
+		uint64_t token, marker; /* of the module when the lease was taken */
+		bool held;              /* used only by its loader */
+		bool lost;              /* another process may hold it now */
+		bool stale;             /* the module was invalidated: the lease is not renewed */
 		int64_t renewed_at;
 		TAILQ_ENTRY(load) next;
 		/* while another host holds it */
@@ -79,8 +79,7 @@ struct load {
 	struct module *module;
 	bool loaded;            /* module was made of what has just been loaded */
 	bool kept;              /* module was in the cache, and is still current */
-	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds; the marker
-	                           stays while the lease is held */
+	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds */
 	struct load_costs costs;
 };
 

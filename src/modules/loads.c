@@ -914,6 +914,7 @@ void lease_hold(struct loads *ls, struct load *l)
 {
 	pthread_mutex_lock(&ls->lock);
 	l->lease.lost = false; /* only the lease before it was */
+	l->lease.marker = l->outcome.marker;
 	TAILQ_INSERT_HEAD(&ls->leased, l, lease.next);
 	pthread_mutex_unlock(&ls->lock);
 	l->lease.held = true;
@@ -960,7 +961,7 @@ void leases_renew(struct loads *ls, struct mc_client *c)
 	pthread_mutex_lock(&ls->lock);
 	while ((l = next_renewal(ls, round))) {
 		const struct module_hash hash = l->hash;
-		uint64_t token = l->lease.token, marker = l->outcome.marker;
+		uint64_t token = l->lease.token, marker = l->lease.marker;
 		if (l->lease.stale) /* so that whoever loads the new file need not wait for the old one */
 			continue;
 		pthread_mutex_unlock(&ls->lock);
