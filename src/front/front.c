@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fiber.h"
+#include "front/fiber.h"
 #include "base/held_back.h"
 #include "base/log.h"
 #include "base/permits.h"

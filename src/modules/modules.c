@@ -11,7 +11,7 @@
 #include "base/background.h"
 #include "base/block_pool.h"
 #include "base/clock.h"
-#include "base/digests.h"
+#include "modules/digests.h"
 #include "base/metrics.h"
 #include "base/process.h"
 #include "modules/periodic.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/digests.h"
+#include "modules/digests.h"
 
 /* key_name, key_id: by which it is found in every cache, among others of this kind. */
 static bool init(struct module_want *w, enum want_kind kind, struct str name, struct str id, const char *what,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/protobuf.h"
+#include "symbfile/protobuf.h"
 #include "base/utf8.h"
 #include "symbfile/symbfile.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "base/buffer.h"
-#include "base/protobuf.h"
+#include "symbfile/protobuf.h"
 #include "symbfile/strings.h"
 #include "symbfile/wire.h"
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/fiber.h"
+#include "front/fiber.h"
 
 enum { PAUSES = 100, DEEP = 200, THREADS = 4, FIBERS = 32 };
 

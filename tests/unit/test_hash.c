@@ -21,7 +21,7 @@
 #include "base/mac.h"
 #include "symbfile/file_id.h"
 
-#include "../../src/base/digests.c"
+#include "../../src/modules/digests.c"
 
 enum { THREADS = 8 };
 

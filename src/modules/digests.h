@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Digests of modules that are asked for again and again: SHA-256 takes a tenth of a small request's time. */
-#ifndef BASE_DIGESTS_H
-#define BASE_DIGESTS_H
+#ifndef MODULES_DIGESTS_H
+#define MODULES_DIGESTS_H
 
 #include "base/hash.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf's wire format: reads the fields of a message one after the other, and writes fields. */
-#ifndef BASE_PROTOBUF_H
-#define BASE_PROTOBUF_H
+#ifndef SYMBFILE_PROTOBUF_H
+#define SYMBFILE_PROTOBUF_H
 
 #include "base/str.h"
 #include "base/varint.h"

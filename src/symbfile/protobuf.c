@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "base/protobuf.h"
+#include "symbfile/protobuf.h"
 
 static bool fault(struct proto *p, const char *text)
 {

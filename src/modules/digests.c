@@ -3,7 +3,7 @@
  * Whoever finds its place locked makes the digest: the holder may lose its core to a load, for tens of milliseconds. */
 #include <config.h>
 
-#include "base/digests.h"
+#include "modules/digests.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <config.h>
 
-#include "base/fiber.h"
+#include "front/fiber.h"
 
 #include <stdint.h>
 #include <stdlib.h>

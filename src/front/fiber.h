@@ -5,8 +5,8 @@
  * What pauses holds no lock, and nothing that belongs to its thread: not errno, nor a variable that is _Thread_local.
  * The compiler may remember where errno was, so a function that pauses leaves errno to functions that do not.
  */
-#ifndef BASE_FIBER_H
-#define BASE_FIBER_H
+#ifndef FRONT_FIBER_H
+#define FRONT_FIBER_H
 
 #include <stdbool.h>
 
