@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The field of modules: lines of NAME = ID, as people write ids.
 
-// As the server takes it: hex digits. Null: it is no id.
+// As the server takes it: hex digits, nine or more in the code id of a Windows program; perhaps behind DEBUGNAME and a slash. Null: it is
+// no id.
 export function idOf(text) {
+	const named = /^\s*([^/\s]+\.pdb)\/([0-9A-Fa-f]{33,40})\s*$/i.exec(text);
+	if (named)
+		return `${named[1]}/${named[2]}`;
 	const id = text.trim().replace(/^\{(.*)\}$/, "$1");
-	if (/^[0-9A-Fa-f]{16,128}$/.test(id))
+	if (/^[0-9A-Fa-f]{9,128}$/.test(id))
 		return id;
 	// A UUID, perhaps with an age behind: a debug id has the age as its last digits.
 	const uuid = /^([0-9A-Fa-f]{8})-([0-9A-Fa-f]{4})-([0-9A-Fa-f]{4})-([0-9A-Fa-f]{4})-([0-9A-Fa-f]{12})(?:-([0-9A-Fa-f]{1,8}))?$/.exec(id);
@@ -37,10 +41,13 @@ export function readModules(text) {
 	return { modules };
 }
 
-// The field with this id for the module, in place of another one.
-export function withId(text, name, id) {
+// The field with this id for the module, in place of another one. debugName: of its PDB file, which counts if it is not called like the
+// program.
+export function withId(text, name, id, debugName) {
 	const others = text.split("\n").filter(line => line.trim() && /^\s*(.*?)\s*=/.exec(line)?.[1] !== name);
-	return [...others, `${name} = ${id}`].join("\n");
+	const stem = file => file.replace(/\.[^.]*$/, "").toLowerCase();
+	const other = debugName && /^[\w.+-]+\.pdb$/i.test(debugName) && stem(debugName) !== stem(name);
+	return [...others, `${name} = ${other ? `${debugName}/` : ""}${id}`].join("\n");
 }
 
 // The field with a line for each of these names that has none.

@@ -405,14 +405,14 @@ takeTexts(take, words => {
 	stop("");
 	const mine = number;
 	return () => mine === number;
-}, (name, id) => {
-	modules.value = withId(modules.value, name, id);
+}, (name, { id, debugName }) => {
+	modules.value = withId(modules.value, name, id, debugName);
 	part("ids").open = true;
 	showError("");
 	if (source.text.trim())
 		fresh();
 	else
-		say(`The build id of ${visible(name, 100)} is among the ids`);
+		say(`The id of ${visible(name, 100)} is among the ids`);
 });
 fullNames(keptLocally(FULL) === "1");
 begin();

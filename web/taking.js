@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ways in which a text comes to the page other than by typing: pasted, dropped anywhere, or from a file.
-import { buildIdOf } from "./build_id.js";
+import { fileOfBundle } from "./bundle.js";
 import { part } from "./part.js";
+import { programId } from "./program_id.js";
 import { textOfFile } from "./text_of_file.js";
 import { visible } from "./visible.js";
 
 // take(text, name) is called with a text; refuse(words) when a file is none. begin() is called before a file is read: what it returns says
 // whether it is still wanted, and nothing else was asked meanwhile.
-// giveId(name, id) is called for a program.
+// giveId(name, {id, debugName}) is called for a program, or a file with its debug data.
 export function takeTexts(take, refuse, begin, giveId) {
 	let seen = null; // the text in the field as it was taken last: another paste replaces it
 	const given = take;
@@ -15,12 +16,15 @@ export function takeTexts(take, refuse, begin, giveId) {
 		given(text, name);
 		seen = part("input").value;
 	};
-	const takeFile = async file => {
-		const name = visible(file.name, 100), wanted = begin();
+	// folder: where it is in, if that was dropped.
+	const takeFile = async (file, folder) => {
+		const name = visible((folder ?? file).name, 100), wanted = begin();
 		try {
-			const id = await buildIdOf(file), text = id ? "" : await textOfFile(file);
-			if (wanted() && id)
-				giveId(file.name, id);
+			if (folder)
+				file = await fileOfBundle(folder);
+			const found = await programId(file), text = found ? "" : await textOfFile(file);
+			if (wanted() && found)
+				giveId(file.name, found);
 			else if (wanted())
 				take(text, name);
 		} catch (problem) {
@@ -61,8 +65,9 @@ function takeDrops(take, takeFile) {
 		event.preventDefault();
 		const [file] = event.dataTransfer.files;
 		const text = event.dataTransfer.getData("text");
+		const entry = event.dataTransfer.items[0]?.webkitGetAsEntry?.();
 		if (file)
-			takeFile(file);
+			takeFile(file, entry?.isDirectory ? entry : null);
 		else if (text)
 			take(text);
 	});

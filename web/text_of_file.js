@@ -6,10 +6,9 @@ const MAX = 32 << 20; // bytes, unpacked; nginx takes no more
 const KINDS = [
 	["MDMP", "a minidump. minidump-stackwalk prints its stacks as text"],
 	["\x7fELF", "a core. gdb prints its stacks as text"],
-	["MZ", "a Windows program. symbtool file-id FILE prints its id"],
-	["Microsoft C/C++ MSF 7.00", "a PDB file. symbtool file-id FILE prints its id"],
-	["\xcf\xfa\xed\xfe", "a program of macOS. dwarfdump --uuid FILE prints its id"],
-	["\xca\xfe\xba\xbe", "a program of macOS. dwarfdump --uuid FILE prints its ids"],
+	["Microsoft C/C++ program database 2.00", "a PDB file of Visual C++ 6 or older, which has no id of today's form"],
+	["BSJB", "a portable PDB file of .NET, which has no names of functions"],
+	["MSCF", "a cabinet. expand FILE.pd_ FILE.pdb unpacks it"],
 	["PK\x03\x04", "a zip archive. Unpack it first"],
 	["PERFILE2", "a recording of perf. perf script prints it as text"],
 	["\x28\xb5\x2f\xfd", "compressed with zstd. Unpack it first"],

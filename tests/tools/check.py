@@ -33,7 +33,7 @@ FORMATTED = ("src", "tests/unit", "tests/fuzz", "tests/bench")
 WITHOUT_DAEMON = (
     "test_bench.py", "test_clients.py", "test_clocks.py", "test_docs.py", "test_extstore.py", "test_formats.py", "test_new_user.py",
     "test_nginx_errors.py", "test_nginx_keys.py", "test_nginx_public.py", "test_nginx_settings.py", "test_oom.py", "test_page.py",
-    "test_page_pictures.py", "test_page_samples.py", "test_profiler.py", "test_prometheus.py", "test_setup.py", "test_stack.py", "test_stunnel.py",
+    "test_page_pictures.py", "test_page_programs.py", "test_page_samples.py", "test_profiler.py", "test_prometheus.py", "test_setup.py", "test_stack.py", "test_stunnel.py",
 )  # fmt: skip
 # Programs of one thread, as storectl of the stores, and one request after the other about what goes in and out: nothing that two threads
 # could race for.

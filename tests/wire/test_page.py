@@ -472,10 +472,10 @@ def test_utf_16_as_windows_writes_it(page):
 
 
 @pytest.mark.parametrize("data, words", [
-    (b"MDMP\x93\xa7", "is a minidump"), (b"\x7fELF\x02\x01\x01", "is a core"), (b"MZ\x90\0", "symbtool file-id"), (b"\xcf\xfa\xed\xfe", "dwarfdump --uuid"), (b"Microsoft C/C++ MSF 7.00\r\n", "is a PDB file"), (b"text\0with zeros", "is binary"),
+    (b"MDMP\x93\xa7", "is a minidump"), (b"\x7fELF\x02\x01\x01", "is a core"), (b"text\0with zeros", "is binary"),
     (gzip.compress(REPORT.encode())[:30], "is broken gzip"), (gzip.compress(b"\x7fELF\x02"), "is a core"),
     (gzip.compress(bytes(33 << 20)), "larger than 32 MiB when unpacked"),
-], ids=["minidump", "elf", "windows", "macos", "pdb", "zeros", "cut gzip", "elf in gzip", "bomb"])  # fmt: skip
+], ids=["minidump", "elf", "zeros", "cut gzip", "elf in gzip", "bomb"])  # fmt: skip
 def test_what_is_no_text_is_refused_with_a_word(page, data, words):
     page.ask(0x1000).result("main")
     drop(page, "body", data, "some<b>.dmp")

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The build id of an ELF file, which is read here and goes nowhere.
+// The build id of an ELF file.
+import { hexOf, viewOf } from "./file_bytes.js";
 
-const HEAD = 4096, NOTES_MAX = 1 << 16; // bytes
+const NOTES_MAX = 1 << 16; // bytes
 const PT_NOTE = 4, ET_CORE = 4, NT_GNU_BUILD_ID = 3;
 
-async function viewOf(file, from, length) {
-	return new DataView(await file.slice(from, from + length).arrayBuffer());
-}
-
-// In lower-case hex. Null: the file is no ELF file, or a core.
-export async function buildIdOf(file) {
-	const head = await viewOf(file, 0, HEAD);
-	if (head.byteLength < 64 || head.getUint32(0) !== 0x7f454c46)
-		return null;
+// In lower-case hex. Null: it is a core, which is no program.
+export async function elfId(file, head) {
 	const wide = head.getUint8(4) === 2, little = head.getUint8(5) === 1;
 	const word = (view, at) => wide ? Number(view.getBigUint64(at, little)) : view.getUint32(at, little);
 	if (head.getUint16(16, little) === ET_CORE)
@@ -36,7 +30,7 @@ function idInNotes(notes, little) {
 		const name = notes.getUint32(at, little), size = notes.getUint32(at + 4, little), type = notes.getUint32(at + 8, little);
 		const from = at + 12 + padded(name);
 		if (type === NT_GNU_BUILD_ID && name === 4 && size >= 8 && from + size <= notes.byteLength)
-			return [...new Uint8Array(notes.buffer, from, size)].map(byte => byte.toString(16).padStart(2, "0")).join("");
+			return hexOf(notes, from, size);
 		at = from + padded(size);
 	}
 	return null;
