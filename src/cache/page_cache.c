@@ -3,7 +3,6 @@
 
 #include "cache/page_cache.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +107,7 @@ static uint64_t page_bytes(const struct page *p)
 	return sizeof *p + p->len;
 }
 
-struct module *module_new(const struct module_hash *hash, struct offmap *map)
+struct module *module_new(const struct module_hash *hash, struct offmap *map, enum life life)
 {
 	struct module *m = calloc(1, sizeof *m);
 	if (!m) {
@@ -126,6 +125,7 @@ struct module *module_new(const struct module_hash *hash, struct offmap *map)
 	pthread_mutex_init(&m->lock, NULL);
 	atomic_init(&m->refs, 1);
 	atomic_init(&m->used, true);
+	atomic_init(&m->life, life);
 	account_add(ACCOUNT_PAGES, (int64_t)root_bytes(map));
 	return m;
 }
@@ -172,7 +172,7 @@ static int64_t over(const struct page_cache *c, uint64_t limit)
 
 static void list_unfinished(struct page_cache *c, struct module *m)
 {
-	if (!*m->label || atomic_load(&m->state) != MODULE_LOADED)
+	if (!*m->label || atomic_load(&m->life) != LIFE_LOADED)
 		return;
 	pthread_mutex_lock(&c->listing);
 	m->is_listed = true;
@@ -192,7 +192,7 @@ struct module *page_cache_unfinished(struct page_cache *c)
 {
 	struct module *m;
 	pthread_mutex_lock(&c->listing);
-	while ((m = TAILQ_FIRST(&c->unfinished)) && atomic_load(&m->state) != MODULE_LOADED)
+	while ((m = TAILQ_FIRST(&c->unfinished)) && atomic_load(&m->life) != LIFE_LOADED)
 		unlist(c, m);
 	if (m)
 		module_ref(m);
@@ -279,7 +279,7 @@ static bool sweep_slots(
 		/* Looked at under the lock: whoever holds it relies on the pages that he puts there later. */
 		stays = !m->in_cache || atomic_load(&m->holds) || (spares && is_in_use(c, m));
 		/* what is evicted can be made, or had, again */
-		sweeps = !stays && (m->records || atomic_load(&m->state) == MODULE_STORED);
+		sweeps = !stays && (m->records || atomic_load(&m->life) == LIFE_STORED);
 		for (uint32_t n = 0; sweeps && n < SWEPT && i < count; n++)
 			*left += sweep_page(c, m, &slots[i++]);
 		pthread_mutex_unlock(&m->lock);
@@ -550,12 +550,10 @@ enum err module_make_page(
 	return ERR_OK;
 }
 
-void module_finished(struct module *m, enum module_state state)
+void module_drop_records(struct module *m)
 {
 	pthread_mutex_lock(&m->lock);
 	struct symmap *text = m->records;
-	assert(atomic_load(&m->state) == MODULE_FINISHING);
-	atomic_store(&m->state, state);
 	m->records = NULL;
 	pthread_mutex_unlock(&m->lock);
 	symmap_unref(text);

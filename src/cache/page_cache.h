@@ -10,18 +10,15 @@
 
 struct symmap;
 
-/*
- * The life of a module. Only finish.c moves it on, in this order:
- *
- *   load ──► LOADED ──► FINISHING ──► STORED   memcached has all its pages
- *                                └──► WHOLE    it does not take them: all stay in memory
- *   memcached's root ───────────────► STORED
- */
-enum module_state {
-	MODULE_LOADED,    /* pages are made of its records as they are missed */
-	MODULE_FINISHING, /* a finisher makes all; or has given up, and they are made as before */
-	MODULE_STORED,    /* no records: pages may be evicted one by one */
-	MODULE_WHOLE,     /* no records: only the whole module may be evicted */
+/* The life of a module, which modules/loads.c draws and moves on. Until it is LOADED there is only its load. */
+enum life {
+	LIFE_QUEUED,
+	LIFE_TAKEN,
+	LIFE_AWAY,
+	LIFE_LOADED,    /* pages are made of its records as they are missed */
+	LIFE_FINISHING, /* a finisher makes all; or has given up, and they are made as before */
+	LIFE_STORED,    /* no records: pages may be evicted one by one */
+	LIFE_WHOLE,     /* no records: only the whole module may be evicted */
 };
 
 /* A module whose root is known. lock guards the page slots of its map; everything else in the map is constant for its
@@ -36,9 +33,9 @@ struct module {
 	atomic_uint refs;
 	atomic_uint holds; /* while above 0, nothing of the module is evicted: it is being stored, or a request has just
 	                      loaded it */
-	atomic_bool shared;    /* memcached has its root: pages that are made are sent there */
-	atomic_bool refreshed; /* it is being loaded once more: see refresh.h */
-	_Atomic(enum module_state) state;
+	atomic_bool shared;      /* memcached has its root: pages that are made are sent there */
+	atomic_bool refreshed;   /* it is being loaded once more: see refresh.h */
+	_Atomic(enum life) life; /* from LOADED on */
 	atomic_uint sent;        /* pages that were made and sent to memcached */
 	atomic_bool used;        /* since the clock last passed */
 	atomic_uint used_at;     /* page_cache_tick when it was last asked for */
@@ -59,8 +56,9 @@ struct page_cache;
 struct page_cache *page_cache_new(uint64_t budget);
 void page_cache_free(struct page_cache *c);
 
-/* A module with one reference, not in the cache; takes the map. NULL if out of memory (the map is freed). */
-struct module *module_new(const struct module_hash *hash, struct offmap *map);
+/* A module with one reference, not in the cache, that is LOADED or STORED; takes the map. NULL if out of memory (the
+ * map is freed). */
+struct module *module_new(const struct module_hash *hash, struct offmap *map, enum life life);
 /* Whether it is in the cache: not evicted, replaced or forgotten. */
 bool module_is_cached(struct module *m);
 void module_ref(struct module *m);
@@ -92,8 +90,8 @@ struct page *module_slot_page(struct module *m, enum page_kind kind, uint32_t nu
  * there are no records (any more). ERR_NO_MEMORY. */
 enum err module_make_page(
         struct page_cache *c, struct module *m, enum page_kind kind, uint32_t number, struct page **out);
-/* From FINISHING to STORED or WHOLE. */
-void module_finished(struct module *m, enum module_state state);
+/* All its pages are made: frees its records, unless somebody still makes a page of them. */
+void module_drop_records(struct module *m);
 /* Puts a page into its slot, if that is empty. The caller keeps its reference, and calls page_cache_evict after the
  * last of several pages. */
 void module_put_page(struct page_cache *c, struct module *m, uint32_t number, struct page *p);

@@ -328,12 +328,13 @@ void page_memcached_lease_release(struct mc_client *c, const struct module_hash 
 
 enum { BATCH_BYTES = 256 << 10 }; /* of values that are sent together */
 
-struct storing {
+struct page_store {
 	struct mc_client *client;
 	struct module *module;
 	const struct store_options *options;
-	const struct store_source *source; /* NULL: a value by itself, which is tried once: it can be made again */
-	uint64_t total;                    /* bytes that were stored */
+	bool (*go_on)(void *arg);
+	void *arg;
+	uint64_t total; /* bytes that were stored */
 	/* the values that are to be sent together */
 	struct mc_item items[MC_SET_MAX];
 	struct buffer values[MC_SET_MAX];
@@ -341,22 +342,29 @@ struct storing {
 	size_t bytes;
 };
 
-static void storing_init(struct storing *s, struct mc_client *c, struct module *m, const struct store_options *options,
-        const struct store_source *source)
+struct page_store *page_store_new(
+        struct mc_client *c, struct module *m, const struct store_options *options, bool (*go_on)(void *arg), void *arg)
 {
-	*s = (struct storing){.client = c, .module = m, .options = options, .source = source};
+	struct page_store *s = calloc(1, sizeof *s);
+	if (!s)
+		return NULL;
+	*s = (struct page_store){.client = c, .module = m, .options = options, .go_on = go_on, .arg = arg};
 	for (unsigned i = 0; i < MC_SET_MAX; i++)
 		buffer_init(&s->values[i], SIZE_MAX);
+	return s;
 }
 
-static void storing_release(struct storing *s)
+uint64_t page_store_free(struct page_store *s)
 {
-	for (unsigned i = 0; i < MC_SET_MAX; i++)
+	uint64_t total = s ? s->total : 0;
+	for (unsigned i = 0; s && i < MC_SET_MAX; i++)
 		buffer_release(&s->values[i]);
+	free(s);
+	return total;
 }
 
 /* Counts what was stored; what the server did not take stays. MC_DOWN: there is some of that. */
-static enum mc_status note_stored(struct storing *s)
+static enum mc_status note_stored(struct page_store *s)
 {
 	unsigned left = 0;
 	enum mc_status status = MC_OK;
@@ -374,14 +382,12 @@ static enum mc_status note_stored(struct storing *s)
 	return status;
 }
 
-/* Sends the values that were added. */
-static enum mc_status flush(struct storing *s)
+enum mc_status page_store_flush(struct page_store *s)
 {
 	mc_set_many(s->client, s->items, s->count);
 	enum mc_status status = note_stored(s);
 	/* one slow answer from a busy server should not cost the whole map */
-	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->source && s->source->go_on(s->source->arg);
-	        i++) {
+	for (unsigned i = 0; i < STORE_TRIES && status == MC_DOWN && s->go_on && s->go_on(s->arg); i++) {
 		nanosleep(&(struct timespec){0, STORE_PAUSE_MS * MS}, NULL);
 		mc_set_many(s->client, s->items, s->count);
 		status = note_stored(s);
@@ -391,8 +397,8 @@ static enum mc_status flush(struct storing *s)
 	return status;
 }
 
-static enum mc_status add_value(
-        struct storing *s, const struct mc_key *key, const struct value_id *id, const struct page *p, uint32_t expire)
+static enum mc_status add_value(struct page_store *s, const struct mc_key *key, const struct value_id *id,
+        const struct page *p, uint32_t expire)
 {
 	struct buffer *value = &s->values[s->count];
 	if (value_encode(value, id, p, s->options->codec, mc_mac(s->client)))
@@ -402,10 +408,10 @@ static enum mc_status add_value(
 		return MC_TOO_LARGE;
 	s->items[s->count++] = (struct mc_item){*key, value->data, value->len, expire, MC_DOWN};
 	s->bytes += value->len;
-	return s->count == MC_SET_MAX || s->bytes >= BATCH_BYTES ? flush(s) : MC_OK;
+	return s->count == MC_SET_MAX || s->bytes >= BATCH_BYTES ? page_store_flush(s) : MC_OK;
 }
 
-static enum mc_status add_page(struct storing *s, uint32_t number, const struct page *p)
+enum mc_status page_store_page(struct page_store *s, uint32_t number, const struct page *p)
 {
 	struct mc_key key;
 	struct value_id id = {s->module->hash, s->module->map->generation, number, p->kind};
@@ -413,7 +419,7 @@ static enum mc_status add_page(struct storing *s, uint32_t number, const struct 
 	return add_value(s, &key, &id, p, s->options->expire ? s->options->expire + PAGES_OUTLIVE : 0);
 }
 
-static enum mc_status store_root(struct storing *s)
+enum mc_status page_store_root(struct page_store *s)
 {
 	struct mc_key key;
 	const struct value_id id = {s->module->hash, 0, 0, PAGE_ROOT};
@@ -424,24 +430,21 @@ static enum mc_status store_root(struct storing *s)
 	if (!root)
 		return MC_DOWN;
 	module_key(&key, 'r', &s->module->hash);
-	uint32_t expire = s->module->map->lacking ? s->options->expire_lacking : s->options->expire;
+	uint32_t expire = map.lacking ? s->options->expire_lacking : s->options->expire;
 	enum mc_status status = add_value(s, &key, &id, root, expire);
 	page_unref(root);
-	return status == MC_OK ? flush(s) : status;
+	return status == MC_OK ? page_store_flush(s) : status;
 }
 
-static enum mc_status store_pages(struct storing *s, enum page_kind kind, uint32_t count)
+enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
+        uint32_t number, const struct page *p)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		struct page *p = s->source->go_on(s->source->arg) ? s->source->page(s->source->arg, kind, i) : NULL;
-		if (!p)
-			return MC_DOWN;
-		enum mc_status status = add_page(s, i, p);
-		page_unref(p);
-		if (status != MC_OK)
-			return status;
-	}
-	return flush(s);
+	struct page_store *s = page_store_new(c, m, options, NULL, NULL);
+	enum mc_status status = !s ? MC_DOWN : p ? page_store_page(s, number, p) : page_store_root(s);
+	if (status == MC_OK)
+		status = page_store_flush(s);
+	page_store_free(s);
+	return status;
 }
 
 bool page_memcached_reachable(struct mc_client *c, const struct module_hash *hash)
@@ -449,40 +452,4 @@ bool page_memcached_reachable(struct mc_client *c, const struct module_hash *has
 	struct mc_key key;
 	module_key(&key, 'r', hash);
 	return mc_reachable(c, key.route);
-}
-
-enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
-        const struct store_source *source, uint64_t *bytes)
-{
-	struct storing s;
-	storing_init(&s, c, m, options, source);
-	enum mc_status status = store_pages(&s, PAGE_STRINGS, m->map->string_count);
-	if (status == MC_OK)
-		status = store_pages(&s, PAGE_CODE, m->map->code_count);
-	if (status == MC_OK)
-		status = source->go_on(source->arg) ? store_root(&s) : MC_DOWN;
-	*bytes = s.total;
-	storing_release(&s);
-	return status;
-}
-
-enum mc_status page_memcached_store_root(struct mc_client *c, struct module *m, const struct store_options *options)
-{
-	struct storing s;
-	storing_init(&s, c, m, options, NULL);
-	enum mc_status status = store_root(&s);
-	storing_release(&s);
-	return status;
-}
-
-enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number, const struct page *p,
-        const struct store_options *options)
-{
-	struct storing s;
-	storing_init(&s, c, m, options, NULL);
-	enum mc_status status = add_page(&s, number, p);
-	if (status == MC_OK)
-		status = flush(&s);
-	storing_release(&s);
-	return status;
 }

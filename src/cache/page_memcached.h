@@ -53,19 +53,20 @@ struct store_options {
 	uint32_t expire;         /* seconds until the root expires; pages live a little longer */
 	uint32_t expire_lacking; /* the same for the root of a map that lacks what a source may have later */
 };
-/* Supplies the pages to store. */
-struct store_source {
-	struct page *(*page)(void *arg, enum page_kind kind, uint32_t number); /* with a reference; NULL gives up */
-	bool (*go_on)(void *arg); /* called before each value; false gives up */
-	void *arg;
-};
-/* Write the root of a map whose pages are not all there, or one of its pages. */
-enum mc_status page_memcached_store_root(struct mc_client *c, struct module *m, const struct store_options *options);
-enum mc_status page_memcached_store_page(struct mc_client *c, struct module *m, uint32_t number, const struct page *p,
-        const struct store_options *options);
-/* Writes all string pages, all code pages, then the root. Gives up if a value is refused for about 2 seconds. *bytes:
- * of all values. */
+/* Writes what a module has, many values at a time. A status other than MC_OK: some of these are not there. */
+struct page_store;
+/* go_on: whether a value that is refused is tried again, for about 2 seconds; NULL: it is not. NULL if out of memory.
+ * All must outlive the store. */
+struct page_store *page_store_new(struct mc_client *c, struct module *m, const struct store_options *options,
+        bool (*go_on)(void *arg), void *arg);
+enum mc_status page_store_page(struct page_store *s, uint32_t number, const struct page *p);
+/* Call page_store_flush first: who finds the root looks for the pages. */
+enum mc_status page_store_root(struct page_store *s);
+enum mc_status page_store_flush(struct page_store *s);
+/* Returns the bytes of all values that were written. NULL is fine. */
+uint64_t page_store_free(struct page_store *s);
+/* Writes one page, or with NULL the root of a map whose pages are not all there. */
 enum mc_status page_memcached_store(struct mc_client *c, struct module *m, const struct store_options *options,
-        const struct store_source *source, uint64_t *bytes);
+        uint32_t number, const struct page *p);
 
 #endif

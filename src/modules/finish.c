@@ -26,55 +26,30 @@ struct finish_job {
 	uint32_t number;       /* of the page */
 };
 
+/* A map whose pages are made. */
 struct finishing {
 	struct finishers *all;
 	struct module *module;
+	struct symmap_maker maker;
 	int64_t until; /* clock_now(): storing stops then, so that a slow memcached does not hold the thread for ever */
 	const char *given_up; /* why, or NULL */
-	struct symmap *text;
-	struct symmap_maker maker;
-	uint64_t raw_bytes, passed; /* of the pages that this pass over all has come by; how many */
-	bool keeps;                 /* keep every page in the cache; otherwise only while there is room */
+	uint64_t raw_bytes;   /* of the pages that this pass over all has come by */
+	bool keeps;           /* keep every page in the cache; otherwise only while there is room */
 };
 
 static const char invalidated[] = "the module was invalidated or evicted meanwhile";
 
-/* Takes the lock. Why it is no longer useful to finish the module, or its load; NULL: it is. */
-static const char *why_over(struct finishers *all, struct module *m, const struct load *l)
-{
-	const char *why = NULL;
-	pthread_mutex_lock(&all->loads->lock);
-	if (all->loads->context->stopping)
-		why = "the process is stopping";
-	else if (l ? l->lease.stale : !module_is_cached(m))
-		why = invalidated;
-	else if (l && l->lease.lost)
-		why = "its lease was lost: another process may load it too";
-	pthread_mutex_unlock(&all->loads->lock);
-	return why;
-}
+/* ---- one pass over all pages ---- */
 
-static bool may_store(void *arg)
+static bool goes_on(void *arg)
 {
 	struct finishing *f = arg;
-	f->given_up = why_over(f->all, f->module, NULL);
-	if (!f->given_up && clock_now() >= f->until)
-		f->given_up = "it took longer than bucket_total_timeout";
+	f->given_up = atomic_load(&f->all->loads->context->stopping) ? "the process is stopping"
+	              : !module_is_cached(f->module)                 ? invalidated
+	              : clock_now() >= f->until                      ? "it took longer than bucket_total_timeout"
+	                                                             : NULL;
 	return !f->given_up;
 }
-
-static const char *why_not_stored(struct mc_client *memcached, const struct finishing *f, enum mc_status status)
-{
-	if (status == MC_TOO_LARGE)
-		return "a value is above memcached's item limit (memcached_item_max)";
-	if (f->given_up)
-		return f->given_up;
-	return page_memcached_reachable(memcached, &f->module->hash)
-	               ? "memcached answers but refuses the value: it may be out of memory for values of this size"
-	               : "memcached does not answer";
-}
-
-/* ---- pages made from records ---- */
 
 /* Puts a page that was made into the cache, if it should stay there. */
 static void keep_page(struct finishing *f, uint32_t number, struct page **p)
@@ -89,118 +64,130 @@ static void keep_page(struct finishing *f, uint32_t number, struct page **p)
 	page_cache_evict(cache);
 }
 
-/* Counts a page. Only the last one makes the map whole: a root that is stored before must not say that it is. */
-static void count_page(struct finishing *f, const struct page *p)
+/* The page, made if it is missing; NULL: out of memory. */
+static struct page *take_page(struct finishing *f, enum page_kind kind, uint32_t number)
 {
-	struct offmap *map = f->module->map;
-	f->raw_bytes += p->raw_len;
-	if (++f->passed < (uint64_t)map->code_count + map->string_count)
-		return;
-	pthread_mutex_lock(&f->module->lock);
-	map->raw_bytes = f->raw_bytes;
-	pthread_mutex_unlock(&f->module->lock);
-}
-
-/* The next page of a pass over all pages. */
-static struct page *next_page(void *arg, enum page_kind kind, uint32_t number)
-{
-	struct finishing *f = arg;
 	struct page *p = module_slot_page(f->module, kind, number);
 	bool had = p != NULL;
 	background_give_way();
 	if (!had && !(p = symmap_make(&f->maker, kind, number)))
 		return NULL;
-	count_page(f, p);
+	f->raw_bytes += p->raw_len;
 	if (!had)
 		keep_page(f, number, &p);
-	symmap_charge(f->text, &f->maker);
+	symmap_charge(f->module->records, &f->maker);
 	return p;
 }
 
-static bool keep_map(struct finishing *f)
+/* Makes all pages, and stores them if there is a store. Then the map is whole, which its root tells. */
+static enum mc_status make_pages(struct finishing *f, struct page_store *store)
 {
-	const struct offmap *map = f->module->map;
-	uint64_t strings = map->string_count, all = strings + map->code_count;
-	f->keeps = true;
-	f->raw_bytes = f->passed = 0;
-	for (uint64_t i = 0; i < all; i++) {
-		struct page *p = NULL;
-		if (!why_over(f->all, f->module, NULL))
-			p = next_page(
-			        f, i < strings ? PAGE_STRINGS : PAGE_CODE, (uint32_t)(i < strings ? i : i - strings));
-		if (!p)
-			return false;
+	struct offmap *map = f->module->map;
+	const uint64_t strings = map->string_count, all = strings + map->code_count;
+	enum mc_status status = MC_OK;
+	f->raw_bytes = 0;
+	f->keeps = !store;
+	for (uint64_t i = 0; i < all && status == MC_OK; i++) {
+		const bool is_string = i < strings;
+		const uint32_t number = (uint32_t)(is_string ? i : i - strings);
+		struct page *p = goes_on(f) ? take_page(f, is_string ? PAGE_STRINGS : PAGE_CODE, number) : NULL;
+		status = !p ? MC_DOWN : store ? page_store_page(store, number, p) : MC_OK;
 		page_unref(p);
 	}
-	return true;
-}
-
-/* ---- memcached ---- */
-
-static bool store_map(struct mc_client *memcached, struct finishing *f)
-{
-	int64_t start = clock_now();
-	uint64_t bytes;
-	struct store_source source = {next_page, may_store, f};
-	f->until = start + f->all->loads->context->config->bucket_total_timeout;
-	enum mc_status status = page_memcached_store(memcached, f->module, &f->all->options, &source, &bytes);
-	histogram_observe(H_STORE, clock_now() - start);
-	if (status == MC_OK) {
-		metric_set(M_LAST_MAP_STORED_BYTES, (int64_t)bytes);
-		return true;
-	}
-	metric_add(M_STORES_FAILED, 1);
-	log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->module->label, why_not_stored(memcached, f, status));
-	return false;
+	if (status == MC_OK && store)
+		status = page_store_flush(store);
+	if (status != MC_OK)
+		return status;
+	pthread_mutex_lock(&f->module->lock);
+	map->raw_bytes = f->raw_bytes;
+	pthread_mutex_unlock(&f->module->lock);
+	return !store ? MC_OK : goes_on(f) ? page_store_root(store) : MC_DOWN;
 }
 
 /* ---- one map ---- */
 
-/* Where all pages are now; FINISHING: nowhere. */
-static enum module_state make_all(struct mc_client *memcached, struct finishing *f, bool stores)
+static void not_stored(const struct finishing *f, bool counts, const char *why)
 {
-	enum module_state state = MODULE_FINISHING;
-	if (!symmap_take(f->text, true, &f->maker))
-		return state;
-	if (stores && store_map(memcached, f))
-		state = MODULE_STORED;
-	else if (keep_map(f))
-		state = MODULE_WHOLE;
-	symmap_give(f->text, &f->maker);
-	return state;
+	metric_add(M_STORES_FAILED, counts);
+	log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->module->label, why);
 }
 
-static void finish_text(struct mc_client *memcached, struct finishing *f)
+static const char *why_not_stored(struct mc_client *memcached, const struct finishing *f, enum mc_status status)
+{
+	if (status == MC_TOO_LARGE)
+		return "a value is above memcached's item limit (memcached_item_max)";
+	if (f->given_up)
+		return f->given_up;
+	return page_memcached_reachable(memcached, &f->module->hash)
+	               ? "memcached answers but refuses the value: it may be out of memory for values of this size"
+	               : "memcached does not answer";
+}
+
+static bool store_map(struct mc_client *memcached, struct finishing *f)
+{
+	const int64_t start = clock_now();
+	struct page_store *store = page_store_new(memcached, f->module, &f->all->options, goes_on, f);
+	f->until = start + f->all->loads->context->config->bucket_total_timeout;
+	const enum mc_status status = store ? make_pages(f, store) : MC_DOWN;
+	const uint64_t bytes = page_store_free(store);
+	histogram_observe(H_STORE, clock_now() - start);
+	if (status == MC_OK)
+		metric_set(M_LAST_MAP_STORED_BYTES, (int64_t)bytes);
+	else
+		not_stored(f, true, why_not_stored(memcached, f, status));
+	return status == MC_OK;
+}
+
+/* Where all pages are now; FINISHING: nowhere. */
+static enum life make_all(struct mc_client *memcached, struct finishing *f, bool stores)
+{
+	enum life life = LIFE_FINISHING;
+	if (!symmap_take(f->module->records, true, &f->maker))
+		return life;
+	if (stores && store_map(memcached, f))
+		life = LIFE_STORED;
+	f->until = INT64_MAX;
+	if (life == LIFE_FINISHING && make_pages(f, NULL) == MC_OK)
+		life = LIFE_WHOLE;
+	symmap_give(f->module->records, &f->maker);
+	return life;
+}
+
+/* Whether its pages are to be stored. *whole: another host has stored them all. */
+static bool ask_memcached(struct mc_client *memcached, struct finishing *f, bool *whole)
 {
 	const struct offmap *map = f->module->map;
-	bool stores = memcached && mc_enabled(f->all->loads->context->servers) && atomic_load(&f->module->shared);
-	struct root_get elsewhere = {.hash = &f->module->hash, .want_root = true};
-	if (stores)
-		page_memcached_roots(memcached, &elsewhere, 1, INT64_MAX);
-	bool whole = elsewhere.map && offmap_is_whole(elsewhere.map) && elsewhere.map->generation == map->generation;
-	offmap_free(elsewhere.map);
-	/* Without a marker it may be what was invalidated meanwhile: it stays in this process, until it is asked for.
-	 */
-	bool outdated = elsewhere.reached && map->marker && elsewhere.marker != map->marker;
-	if (elsewhere.reached && !map->marker) {
-		stores = false;
-		metric_add(M_STORES_FAILED, 1);
-		log_event(LOG_LEVEL_WARNING, "not stored", "%s: memcached did not answer when its load began",
-		        f->module->label);
-	}
-	const char *over = outdated ? invalidated : why_over(f->all, f->module, NULL);
-	if (over) {
-		metric_add(M_STORES_FAILED, stores);
-		log_event(LOG_LEVEL_WARNING, "not stored", "%s: %s", f->module->label, over);
+	struct root_get there = {.hash = &f->module->hash, .want_root = true};
+	*whole = false;
+	if (!memcached || !mc_enabled(f->all->loads->context->servers) || !atomic_load(&f->module->shared))
+		return false;
+	page_memcached_roots(memcached, &there, 1, INT64_MAX);
+	*whole = there.map && offmap_is_whole(there.map) && there.map->generation == map->generation;
+	offmap_free(there.map);
+	if (!there.reached || (map->marker && there.marker == map->marker))
+		return true;
+	if (map->marker)
+		f->given_up = invalidated;
+	else /* It may be what was invalidated meanwhile: it stays in this process, until it is asked for. */
+		not_stored(f, true, "memcached did not answer when its load began");
+	return map->marker;
+}
+
+static void finish_map(struct finishers *all, struct module *m, struct mc_client *memcached)
+{
+	struct finishing f = {.all = all, .module = m, .until = INT64_MAX};
+	bool whole, stores = ask_memcached(memcached, &f, &whole);
+	if (f.given_up || !goes_on(&f)) {
+		not_stored(&f, stores, f.given_up);
 		return;
 	}
-	enum module_state state = whole ? MODULE_STORED : make_all(memcached, f, stores); /* whole: by another host */
-	if (state != MODULE_FINISHING) {
-		module_finished(f->module, state);
-		metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)map->raw_bytes);
+	enum life life = whole ? LIFE_STORED : make_all(memcached, &f, stores);
+	if (life != LIFE_FINISHING) {
+		loads_made_whole(all->loads, m, life);
+		metric_set(M_LAST_MAP_RAW_BYTES, (int64_t)m->map->raw_bytes);
 	} else { /* out of memory: requests that hold the module can still make its pages, the next one loads it again
 		  */
-		page_cache_remove(f->all->loads->context->cache, &f->module->hash, f->module);
+		page_cache_remove(all->loads->context->cache, &m->hash, m);
 	}
 }
 
@@ -209,13 +196,12 @@ static void run_job(struct finishers *all, const struct finish_job *job, struct 
 	struct module *m = job->module;
 	if (job->page) {
 		if (memcached && !atomic_load(&all->loads->context->stopping))
-			page_memcached_store_page(memcached, m, job->number, job->page, &all->options);
+			page_memcached_store(memcached, m, &all->options, job->number, job->page);
 		atomic_fetch_add(&m->sent, 1);
 		return;
 	}
-	struct finishing f = {.all = all, .module = m, .text = m->records};
 	atomic_fetch_add(&m->holds, 1);
-	finish_text(memcached, &f);
+	finish_map(all, m, memcached);
 	atomic_fetch_sub(&m->holds, 1);
 	metric_add(M_LOADS_IN_FLIGHT, -1);
 }
@@ -229,7 +215,7 @@ static bool add_job(struct finishers *all, struct finish_queue *q, struct finish
 	if (!job)
 		return false;
 	*job = what;
-	pthread_mutex_lock(&all->loads->lock);
+	pthread_mutex_lock(&all->lock);
 	bool takes = !all->ended && (!job->page || q->count < PAGES_WAITING);
 	if (takes) {
 		module_ref(job->module);
@@ -240,7 +226,7 @@ static bool add_job(struct finishers *all, struct finish_queue *q, struct finish
 		q->count++;
 		pthread_cond_broadcast(&all->added);
 	}
-	pthread_mutex_unlock(&all->loads->lock);
+	pthread_mutex_unlock(&all->lock);
 	if (!takes)
 		free(job);
 	return takes;
@@ -261,25 +247,24 @@ static struct finish_job *first_job(const struct finishers *all, const struct fi
 /* Waits for the next job; NULL at the end. */
 static struct finish_job *take_job(struct finishers *all, struct finish_queue *q)
 {
-	struct loads *ls = all->loads;
 	struct finish_job *job;
-	pthread_mutex_lock(&ls->lock);
+	pthread_mutex_lock(&all->lock);
 	while (!(job = first_job(all, q)) && !(all->ended && STAILQ_EMPTY(&q->jobs)))
 		if (STAILQ_EMPTY(&q->jobs))
-			pthread_cond_wait(&all->added, &ls->lock);
+			pthread_cond_wait(&all->added, &all->lock);
 		else
-			clock_wait(&all->added, &ls->lock, clock_now() + PAUSE_MS * MS);
+			clock_wait(&all->added, &all->lock, clock_now() + PAUSE_MS * MS);
 	if (job)
 		STAILQ_REMOVE(&q->jobs, job, finish_job, next);
-	pthread_mutex_unlock(&ls->lock);
+	pthread_mutex_unlock(&all->lock);
 	return job;
 }
 
 static void end_job(struct finishers *all, struct finish_queue *q, struct finish_job *job)
 {
-	pthread_mutex_lock(&all->loads->lock);
+	pthread_mutex_lock(&all->lock);
 	q->count--;
-	pthread_mutex_unlock(&all->loads->lock);
+	pthread_mutex_unlock(&all->lock);
 	page_unref(job->page);
 	module_unref(job->module);
 	free(job);
@@ -320,20 +305,19 @@ static void *sender_main(void *arg)
 
 void finish_module(struct finishers *all, struct module *m)
 {
-	enum module_state state = MODULE_LOADED;
-	if (*m->label && atomic_compare_exchange_strong(&m->state, &state, MODULE_FINISHING) &&
+	if (*m->label && loads_finishing(all->loads, m, true) &&
 	        !add_job(all, &all->maps, (struct finish_job){.module = m}))
-		atomic_store(&m->state, MODULE_LOADED);
+		loads_finishing(all->loads, m, false);
 }
 
 void finish_when_idle(struct finishers *all, int64_t now)
 {
-	struct loads *ls = all->loads;
-	pthread_mutex_lock(&ls->lock);
-	bool idle = all->maps.count < FINISHERS && !ls->unfinished && !ls->context->stopping &&
-	            now - ls->last_end >= ls->context->config->finish_after;
-	pthread_mutex_unlock(&ls->lock);
-	struct module *m = idle ? page_cache_unfinished(ls->context->cache) : NULL;
+	struct load_context *context = all->loads->context;
+	pthread_mutex_lock(&all->lock);
+	bool idle = all->maps.count < FINISHERS;
+	pthread_mutex_unlock(&all->lock);
+	idle = idle && !atomic_load(&context->stopping) && loads_are_idle(all->loads, now);
+	struct module *m = idle ? page_cache_unfinished(context->cache) : NULL;
 	if (m)
 		finish_module(all, m);
 	module_unref(m);
@@ -343,10 +327,11 @@ void finish_when_idle(struct finishers *all, int64_t now)
  * first pages meanwhile, and others will ask for the same. */
 static void announce(struct finishers *all, struct load *l, struct mc_client *memcached)
 {
-	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && !why_over(all, l->module, l); i++)
+	const atomic_bool *stopping = &all->loads->context->stopping;
+	for (unsigned i = 0; i < FIRST_PAGE_MS && !atomic_load(&l->module->sent) && !atomic_load(stopping); i++)
 		nanosleep(&(struct timespec){0, MS}, NULL);
-	if (!why_over(all, l->module, l))
-		page_memcached_store_root(memcached, l->module, &all->options);
+	if (!atomic_load(stopping) && loads_may_share(all->loads, l))
+		page_memcached_store(memcached, l->module, &all->options, 0, NULL);
 }
 
 void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached)
@@ -383,6 +368,7 @@ void finishers_init(struct finishers *all, struct loads *loads)
 	                (uint32_t)(lacking_ttl(c) / SECOND)}};
 	STAILQ_INIT(&all->maps.jobs);
 	STAILQ_INIT(&all->pages.jobs);
+	pthread_mutex_init(&all->lock, NULL);
 	clock_condition_init(&all->added);
 }
 
@@ -396,11 +382,12 @@ bool finishers_start(struct finishers *all)
 
 void finishers_stop(struct finishers *all)
 {
-	pthread_mutex_lock(&all->loads->lock);
+	pthread_mutex_lock(&all->lock);
 	all->ended = true;
 	pthread_cond_broadcast(&all->added);
-	pthread_mutex_unlock(&all->loads->lock);
+	pthread_mutex_unlock(&all->lock);
 	for (unsigned i = 0; i < all->count; i++)
 		pthread_join(all->threads[i], NULL);
 	pthread_cond_destroy(&all->added);
+	pthread_mutex_destroy(&all->lock);
 }

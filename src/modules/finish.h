@@ -13,9 +13,9 @@
 enum { FINISHERS = 2 };
 
 struct finishers {
-	struct loads
-	        *loads; /* constant; its lock guards the rest. All functions here take it, but for finishers_init */
+	struct loads *loads;          /* constant */
 	struct store_options options; /* constant */
+	pthread_mutex_t lock;         /* guards the rest */
 	pthread_cond_t added;         /* signalled when a job is added, or at the end */
 	struct finish_queue {
 		STAILQ_HEAD(, finish_job) jobs;

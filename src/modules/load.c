@@ -38,42 +38,6 @@ struct attempt {
 	int64_t parse_time; /* nanoseconds */
 };
 
-/* ---- loads ---- */
-
-/* Copies it to `to`, NUL-terminated. */
-static struct str copy_text(char *to, struct str s)
-{
-	memcpy(to, s.data, s.len);
-	to[s.len] = 0;
-	return (struct str){to, s.len};
-}
-
-struct load *load_new(struct load_context *context, const struct module_want *w)
-{
-	struct load *l = malloc(sizeof *l + w->name.len + w->id.len + 2);
-	if (!l)
-		return NULL;
-	char *text = (char *)(l + 1);
-	*l = (struct load){.hash = w->own.hash,
-	        .spelling = w->own.spelling,
-	        .name = copy_text(text, w->name),
-	        .id = copy_text(text + w->name.len + 1, w->id),
-	        .kind = w->kind,
-	        .file_id = w->file_id,
-	        .question = w->question,
-	        .lost = w->own.lost,
-	        .since = clock_now(),
-	        .context = context};
-	metric_add(M_LOADS_IN_FLIGHT, 1);
-	return l;
-}
-
-void load_free(struct load *l)
-{
-	metric_add(M_LOADS_IN_FLIGHT, -1);
-	free(l);
-}
-
 /* ---- memory ---- */
 
 /* The load cannot wait for ever: its source does not either. */
@@ -157,7 +121,7 @@ struct offmap_options load_options(struct load_context *context, struct load *l)
 static enum outcome_class take_map(struct load *l, struct offmap *map, struct symmap *text)
 {
 	map->marker = l->outcome.marker;
-	l->module = module_new(&l->hash, map);
+	l->module = module_new(&l->hash, map, LIFE_LOADED);
 	if (!l->module) {
 		symmap_unref(text);
 		return FAILURE_TEMPORARY;
@@ -571,9 +535,7 @@ static bool find_root(struct loader *r, struct load *l, bool believe, struct roo
 		offmap_free(g->map);
 		return false;
 	}
-	l->module = module_new(&l->hash, g->map);
-	if (l->module)
-		atomic_store(&l->module->state, MODULE_STORED);
+	l->module = module_new(&l->hash, g->map, LIFE_STORED);
 	return l->module != NULL;
 }
 
@@ -755,15 +717,10 @@ bool loaders_start(struct finishers *finishers)
 	return ls->started = start_next(finishers, &ls->first_loader);
 }
 
-void loaders_stop(struct loads *ls)
+void loaders_stop(struct finishers *finishers)
 {
-	struct load *l;
-	pthread_mutex_lock(&ls->lock);
-	for (unsigned i = 0; i < LOAD_CHAINS; i++)
-		LIST_FOREACH(l, &ls->chains[i], chain)
-			atomic_store(&l->cancel, true);
-	pthread_cond_broadcast(&ls->changed);
-	pthread_mutex_unlock(&ls->lock);
+	struct loads *ls = finishers->loads;
+	loads_cancel(ls);
 	if (ls->started)
 		pthread_join(ls->first_loader, NULL);
 }

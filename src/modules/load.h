@@ -31,11 +31,8 @@ struct load_context {
 	_Atomic(struct load *) needy; /* the one load that may wait for memory while it runs */
 	atomic_bool needy_waits;      /* it does */
 	atomic_bool short_of_memory;  /* loads wait for memory, as loads_tick saw it last */
-	atomic_bool stopping;         /* set under the lock; running loads then end soon */
+	atomic_bool stopping;         /* running loads then end soon */
 };
-
-/* See loads.c. */
-enum load_state { LOAD_QUEUED, LOAD_TAKEN, LOAD_AWAY, LOAD_PUBLISHED };
 
 /* A load, queued or running. Guarded by the lock of struct loads, except what only its loader touches. */
 struct load {
@@ -53,7 +50,7 @@ struct load {
 	bool heavy;         /* it counts as such */
 	bool large;         /* it has been given up for that before: runs when no other such load does */
 	/* for loads.c */
-	enum load_state state;
+	enum life life;                   /* of its module, up to LOADED */
 	LIST_HEAD(, module_want) waiters; /* the wants that wait for it */
 	struct load_wait *owner;          /* the request in whose queue it is or was; NULL: that request is gone */
 	STAILQ_ENTRY(load) queued;        /* in the owner's queue */
@@ -89,21 +86,16 @@ static inline uint64_t load_small_bytes(void)
 	return account_total() / 32;
 }
 
-/* A load for this want; NULL if out of memory. */
-struct load *load_new(struct load_context *context, const struct module_want *w);
-void load_free(struct load *l);
-
 /* How maps are built: their memory is charged to the cache, and limited; that of a load (NULL: none) also to the
  * account. */
 struct offmap_options load_options(struct load_context *context, struct load *l);
 
-struct loads;
 struct finishers;
 
 /* The threads that run loads: starts the first of at most loaders_max; each starts one more when it gets its first
  * load, so that one is idle. False if it could not be started. */
 bool loaders_start(struct finishers *finishers);
 /* Call after `stopping` is set. */
-void loaders_stop(struct loads *ls);
+void loaders_stop(struct finishers *finishers);
 
 #endif

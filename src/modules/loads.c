@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a load. Each state is set by one function here, under the lock:
+ * The life of a module (enum life). It moves on only here, under the lock:
  *
- *                  take_queued             loads_publish              loads_finished
- *   start ──► QUEUED ──────► TAKEN ────────────────────► PUBLISHED ─────────────────► freed
- *                 ▲          │   ▲                        its root is announced, its lease given back
- *                 │ loads_   ▼   │ take_elsewhere
- *                 └ put_back ┴─► AWAY                     another host has its lease
+ *   start                         loads_publish   loads_finishing       loads_made_whole
+ *     └─► QUEUED ────► TAKEN ────────────► LOADED ◄────────► FINISHING ────────┬─► STORED   memcached has its pages
+ *           ▲          │   ▲                 │                                 │     ▲
+ *           │          ▼   │                 └─► it gave no module:            │     └── a root in memcached
+ *           └──────────┴─ AWAY                   the outcome is remembered     └─► WHOLE    all stay in memory
  *
- * A load that nobody waits for is dropped before it is QUEUED again, or TAKEN from AWAY. Where requests stand is in
- * want.h; the life of a module, which goes on, in page_cache.h.
+ *   QUEUED     until it is its request's turn and there is memory
+ *   TAKEN      load.c runs it
+ *   AWAY       another host has its lease: it is TAKEN every now and then, to look
+ *   LOADED     its requests have it, the load is freed when the root is announced: pages are made as they are missed
+ *   FINISHING  finish.c makes all
+ *
+ * Until it is LOADED it is a struct load, which nobody may wait for any more: that is dropped before it is QUEUED again
+ * or TAKEN from AWAY. Then it is a struct module, which may leave the cache at any time. Where requests stand is in
+ * want.h.
  *
  * Static functions are called with the lock held, unless they say otherwise.
  */
@@ -19,6 +26,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/held_back.h"
@@ -232,6 +240,40 @@ bool loads_note_memory(struct loads *ls, bool full, bool *idle)
 
 /* ---- loads in flight ---- */
 
+/* Copies it to `to`, NUL-terminated. */
+static struct str copy_text(char *to, struct str s)
+{
+	memcpy(to, s.data, s.len);
+	to[s.len] = 0;
+	return (struct str){to, s.len};
+}
+
+struct load *load_new(struct load_context *context, const struct module_want *w)
+{
+	struct load *l = malloc(sizeof *l + w->name.len + w->id.len + 2);
+	if (!l)
+		return NULL;
+	char *text = (char *)(l + 1);
+	*l = (struct load){.hash = w->own.hash,
+	        .spelling = w->own.spelling,
+	        .name = copy_text(text, w->name),
+	        .id = copy_text(text + w->name.len + 1, w->id),
+	        .kind = w->kind,
+	        .file_id = w->file_id,
+	        .question = w->question,
+	        .lost = w->own.lost,
+	        .since = clock_now(),
+	        .context = context};
+	metric_add(M_LOADS_IN_FLIGHT, 1);
+	return l;
+}
+
+void load_free(struct load *l)
+{
+	metric_add(M_LOADS_IN_FLIGHT, -1);
+	free(l);
+}
+
 static uint32_t chain_of(const struct loads *ls, const struct module_hash *hash)
 {
 	return (uint32_t)(module_hash_seeded(hash, ls->seed) % LOAD_CHAINS);
@@ -248,15 +290,26 @@ static struct load *find(struct loads *ls, const struct module_want *w)
 	return l;
 }
 
-static void set_state(struct load *l, enum load_state from, enum load_state to)
+/* A step of a module's life. */
+static enum life step(enum life from, enum life to)
 {
-	assert(l->state == from);
-	l->state = to;
+	static const unsigned may[] = {
+	        [LIFE_QUEUED] = 1 << LIFE_QUEUED | 1 << LIFE_TAKEN,
+	        [LIFE_TAKEN] = 1 << LIFE_QUEUED | 1 << LIFE_AWAY | 1 << LIFE_LOADED,
+	        [LIFE_AWAY] = 1 << LIFE_TAKEN,
+	        [LIFE_LOADED] = 1 << LIFE_FINISHING,
+	        [LIFE_FINISHING] = 1 << LIFE_LOADED | 1 << LIFE_STORED | 1 << LIFE_WHOLE,
+	        [LIFE_STORED] = 0,
+	        [LIFE_WHOLE] = 0,
+	};
+	assert(may[from] & 1u << to);
+	(void)may;
+	return to;
 }
 
 static void drop(struct load *l)
 {
-	assert(l->state != LOAD_PUBLISHED);
+	assert(l->life != LIFE_LOADED);
 	LIST_REMOVE(l, chain);
 	load_free(l);
 }
@@ -305,7 +358,7 @@ static void pass_on(struct loads *ls, struct load *l)
 		drop(l);
 		return;
 	}
-	l->state = LOAD_QUEUED;
+	l->life = step(l->life, LIFE_QUEUED);
 	queue(ls, l, w->own.wait);
 }
 
@@ -406,7 +459,7 @@ static struct load *take_queued(struct loads *ls)
 		}
 	if (!l)
 		return NULL;
-	set_state(l, LOAD_QUEUED, LOAD_TAKEN);
+	l->life = step(l->life, LIFE_TAKEN);
 	STAILQ_REMOVE(&owner->queued, l, load, queued);
 	end_turn(ls, owner);
 	if (!STAILQ_EMPTY(&owner->queued)) /* it comes last */
@@ -427,7 +480,7 @@ static struct load *take_elsewhere(struct loads *ls, int64_t now)
 	while ((l = TAILQ_FIRST(&ls->elsewhere)) && l->lease.look_at <= now) {
 		TAILQ_REMOVE(&ls->elsewhere, l, lease.elsewhere);
 		ls->elsewhere_count--;
-		set_state(l, LOAD_AWAY, LOAD_TAKEN);
+		l->life = step(l->life, LIFE_TAKEN);
 		if (!LIST_EMPTY(&l->waiters))
 			return l;
 		drop(l);
@@ -477,7 +530,7 @@ static void end_transfer(struct loads *ls, struct load *l)
 static void wait_elsewhere(struct loads *ls, struct load *l)
 {
 	unsigned rarer = 1 + ls->elsewhere_count / loaders_max(ls->context->config);
-	set_state(l, LOAD_TAKEN, LOAD_AWAY);
+	l->life = step(l->life, LIFE_AWAY);
 	l->lease.look_at = clock_now() + LOOK_MS * MS * rarer;
 	TAILQ_INSERT_TAIL(&ls->elsewhere, l, lease.elsewhere);
 	ls->elsewhere_count++;
@@ -531,7 +584,7 @@ uint64_t loads_note_held_up(struct loads *ls)
 /* A module in memcached has lost the same page, or nobody has made it; any other has, or makes, all its pages. */
 static bool lacks_the_same(const struct module_want *w, struct module *module)
 {
-	if (!w->own.lost || atomic_load(&module->state) != MODULE_STORED)
+	if (!w->own.lost || atomic_load(&module->life) != LIFE_STORED)
 		return false;
 	return w->own.lost == LOST_UNMADE ? !offmap_is_whole(module->map) : module->lost_at < w->own.lost_at;
 }
@@ -725,7 +778,7 @@ void loads_publish(struct loads *ls, struct load *l)
 	struct module_want *w;
 	pthread_mutex_lock(&ls->lock);
 	remember(ls, l);
-	set_state(l, LOAD_TAKEN, LOAD_PUBLISHED);
+	l->life = step(l->life, LIFE_LOADED);
 	LIST_REMOVE(l, chain);
 	end_transfer(ls, l);
 	while ((w = LIST_FIRST(&l->waiters))) {
@@ -976,15 +1029,76 @@ void leases_renew(struct loads *ls, struct mc_client *c)
 	pthread_mutex_unlock(&ls->lock);
 }
 
+/* ---- what caches have ---- */
+
 void loads_forget(struct loads *ls, const struct module_hash *hash)
 {
 	struct load *l;
+	pthread_mutex_lock(&ls->lock);
+	ls->invalidations++;
 	LIST_FOREACH(l, &ls->chains[chain_of(ls, hash)], chain)
 		if (module_hash_equal(&l->hash, hash))
 			l->lease.stale = true;
 	TAILQ_FOREACH(l, &ls->leased, lease.next) /* some are in flight no more, but their modules are being stored */
 		if (module_hash_equal(&l->hash, hash))
 			l->lease.stale = true;
+	page_cache_remove(ls->context->cache, hash, NULL);
+	outcomes_forget(ls->context->outcomes, hash);
+	pthread_mutex_unlock(&ls->lock);
+}
+
+struct module *loads_cache_stored(struct loads *ls, struct module *module, uint64_t invalidations)
+{
+	pthread_mutex_lock(&ls->lock);
+	struct module *cached = page_cache_get(ls->context->cache, &module->hash);
+	bool as_new = cached && (cached->map->marker == module->map->marker ||
+	                                atomic_load(&cached->checked) > atomic_load(&module->checked));
+	if (!as_new && ls->invalidations == invalidations)
+		page_cache_add(ls->context->cache, module);
+	pthread_mutex_unlock(&ls->lock);
+	metric_add(as_new ? M_CACHE_ROOT_PROCESS : M_CACHE_ROOT_MEMCACHED, 1);
+	module_unref(as_new ? module : cached);
+	page_cache_evict(ls->context->cache);
+	return as_new ? cached : module;
+}
+
+/* ---- how a module goes on ---- */
+
+bool loads_finishing(struct loads *ls, struct module *m, bool begins)
+{
+	const enum life from = begins ? LIFE_LOADED : LIFE_FINISHING;
+	if (atomic_load(&m->life) != from) /* what most warm requests find: they take no lock */
+		return false;
+	pthread_mutex_lock(&ls->lock);
+	bool moves = atomic_load(&m->life) == from;
+	if (moves)
+		atomic_store(&m->life, step(from, begins ? LIFE_FINISHING : LIFE_LOADED));
+	pthread_mutex_unlock(&ls->lock);
+	return moves;
+}
+
+void loads_made_whole(struct loads *ls, struct module *m, enum life where)
+{
+	pthread_mutex_lock(&ls->lock);
+	atomic_store(&m->life, step(atomic_load(&m->life), where));
+	pthread_mutex_unlock(&ls->lock);
+	module_drop_records(m);
+}
+
+bool loads_may_share(struct loads *ls, const struct load *l)
+{
+	pthread_mutex_lock(&ls->lock);
+	bool may = !l->lease.stale && !l->lease.lost;
+	pthread_mutex_unlock(&ls->lock);
+	return may;
+}
+
+bool loads_are_idle(struct loads *ls, int64_t now)
+{
+	pthread_mutex_lock(&ls->lock);
+	bool idle = !ls->unfinished && now - ls->last_end >= ls->context->config->finish_after;
+	pthread_mutex_unlock(&ls->lock);
+	return idle;
 }
 
 /* ---- start and stop ---- */
@@ -998,6 +1112,17 @@ void loads_init(struct loads *ls, struct load_context *context, uint64_t seed)
 	TAILQ_INIT(&ls->leased);
 	TAILQ_INIT(&ls->elsewhere);
 	clock_condition_init(&ls->changed);
+}
+
+void loads_cancel(struct loads *ls)
+{
+	struct load *l;
+	pthread_mutex_lock(&ls->lock);
+	for (unsigned i = 0; i < LOAD_CHAINS; i++)
+		LIST_FOREACH(l, &ls->chains[i], chain)
+			atomic_store(&l->cancel, true);
+	pthread_cond_broadcast(&ls->changed);
+	pthread_mutex_unlock(&ls->lock);
 }
 
 void loads_release(struct loads *ls)

@@ -42,8 +42,8 @@ struct share {
 LIST_HEAD(wait_list, load_wait);
 
 struct loads {
-	pthread_mutex_t lock; /* guards all that follows, except what is constant. Never held across network or disk
-	                         access */
+	pthread_mutex_t lock; /* taken only in loads.c. Guards all that follows, except what is constant, and the lives
+	                         of modules. Never held across network or disk access */
 	struct load_context *context; /* constant; guards itself */
 	uint64_t seed;                /* constant; for chains, so that clients cannot choose what shares one */
 	/* requests */
@@ -61,8 +61,9 @@ struct loads {
 	uint64_t turn;                         /* counts them */
 	unsigned unfinished;                   /* loads taken but not finished */
 	int64_t last_end;                      /* clock_now() when one was finished */
-	/* the threads that run them: how many (for the last that was started), and the first, if it is `started`; each
-	 * joins the one that it has started */
+	_Atomic uint64_t invalidations;        /* counted in this process; read without the lock, too */
+	/* the threads that run them, for load.c: how many (for the last that was started), and the first, if it is
+	 * `started`; each joins the one that it has started */
 	unsigned loaders;
 	bool started;
 	pthread_t first_loader;
@@ -83,7 +84,9 @@ void loads_init(struct loads *ls, struct load_context *context, uint64_t seed);
 /* Call when no thread uses it any more. Drops the loads that wait for other hosts. */
 void loads_release(struct loads *ls);
 
-/* All below take the lock themselves, but for the last. */
+/* A load for this want; NULL if out of memory. */
+struct load *load_new(struct load_context *context, const struct module_want *w);
+void load_free(struct load *l);
 
 /* These are modules_load and modules_leave. */
 enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count);
@@ -111,6 +114,17 @@ void loads_put_back(struct loads *ls, struct load *l, bool elsewhere);
 void loads_publish(struct loads *ls, struct load *l);
 /* Frees a load that is published and finished. */
 void loads_finished(struct loads *ls, struct load *l);
+/* Call after `stopping` is set: those that wait or run end soon. */
+void loads_cancel(struct loads *ls);
+/* Whether no load is unfinished, and none has been for `finish_after`. */
+bool loads_are_idle(struct loads *ls, int64_t now);
+
+/* Moves a module on to FINISHING, or back to LOADED if nobody can finish it; false: it is elsewhere in its life. */
+bool loads_finishing(struct loads *ls, struct module *m, bool begins);
+/* From FINISHING to where all its pages are: STORED or WHOLE. Frees its records. */
+void loads_made_whole(struct loads *ls, struct module *m, enum life where);
+/* Whether other processes may have what the load gave: the module was not invalidated, its lease not lost. */
+bool loads_may_share(struct loads *ls, const struct load *l);
 
 /* A lease that was taken is held, or given back. */
 void lease_hold(struct loads *ls, struct load *l);
@@ -118,8 +132,12 @@ void lease_hold(struct loads *ls, struct load *l);
 void lease_give_back(struct loads *ls, struct load *l, struct mc_client *c);
 void leases_renew(struct loads *ls, struct mc_client *c);
 
-/* Call this with the lock held. The module was invalidated: only requests that already wait get the results of its
- * loads, and its leases are not renewed. */
+/* The module was invalidated: the caches forget it, only requests that already wait get the results of its loads, and
+ * its leases are not renewed. */
 void loads_forget(struct loads *ls, const struct module_hash *hash);
+/* Takes a reference to a module that came from memcached, and returns one to the module to use: this one, or one that
+ * another request has cached or loaded meanwhile. Caches it, unless any module was invalidated since `invalidations`,
+ * as it may have been this one. */
+struct module *loads_cache_stored(struct loads *ls, struct module *module, uint64_t invalidations);
 
 #endif

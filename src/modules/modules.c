@@ -29,7 +29,6 @@ struct modules {
 	struct refresher refresher;
 	struct hot_frames *hot_frames;
 	pthread_key_t client_key;
-	_Atomic uint64_t invalidations; /* counted in this process; written under the lock of loads */
 };
 
 struct symbfile_store *modules_store(struct modules *m)
@@ -227,24 +226,6 @@ static void forget(struct modules *m, struct module_want *w)
 	w->state = WANT_LOAD;
 }
 
-/* Takes a reference to a module that came from memcached, and returns one to the module to use: this one, or one that
- * another request has cached or loaded meanwhile. Caches it, unless any module was invalidated since `invalidations`,
- * as it may have been this one. */
-static struct module *cache_stored(struct modules *m, struct module *module, uint64_t invalidations)
-{
-	pthread_mutex_lock(&m->loads.lock);
-	struct module *cached = page_cache_get(m->context.cache, &module->hash);
-	bool as_new = cached && (cached->map->marker == module->map->marker ||
-	                                atomic_load(&cached->checked) > atomic_load(&module->checked));
-	if (!as_new && m->invalidations == invalidations)
-		page_cache_add(m->context.cache, module);
-	pthread_mutex_unlock(&m->loads.lock);
-	metric_add(as_new ? M_CACHE_ROOT_PROCESS : M_CACHE_ROOT_MEMCACHED, 1);
-	module_unref(as_new ? module : cached);
-	page_cache_evict(m->context.cache);
-	return as_new ? cached : module;
-}
-
 /* Applies memcached's answer. The question was asked after `now`, when the count of invalidations was `invalidations`.
  */
 static void settle(struct modules *m, struct module_want *w, struct root_get *g, int64_t now, uint64_t invalidations)
@@ -258,17 +239,16 @@ static void settle(struct modules *m, struct module_want *w, struct root_get *g,
 	if (w->state != WANT_LOAD && g->reached && !still_holds(m, w, g->marker, now) &&
 	        !(g->is_epoch && w->state == WANT_FOUND && refresh_later(&m->refresher, w)))
 		forget(m, w);
-	struct module *module = g->map ? module_new(&w->own.hash, g->map) : NULL;
+	struct module *module = g->map ? module_new(&w->own.hash, g->map, LIFE_STORED) : NULL;
 	if (!module)
 		return;
-	atomic_store(&module->state, MODULE_STORED);
 	atomic_store(&module->checked, now);
-	want_found(w, cache_stored(m, module, invalidations));
+	want_found(w, loads_cache_stored(&m->loads, module, invalidations));
 }
 
 void modules_resolve(struct modules *m, struct module_want *wants, size_t count, int64_t deadline)
 {
-	uint64_t invalidations = m->invalidations;
+	uint64_t invalidations = m->loads.invalidations;
 	int64_t now = clock_now();
 	size_t open = 0;
 	struct mc_client *client = mc_enabled(m->context.servers) ? modules_memcached(m) : NULL;
@@ -362,7 +342,7 @@ void modules_stop(struct modules *m)
 		return;
 	atomic_store(&m->context.stopping, true);
 	refresher_stop(&m->refresher);
-	loaders_stop(&m->loads);
+	loaders_stop(&m->finishers);
 	finishers_stop(&m->finishers);
 	periodic_stop(&m->periodic);
 	mc_client_free(pthread_getspecific(m->client_key));
@@ -420,12 +400,7 @@ static bool forget_module(struct modules *m, const struct module_hash *hash)
 	struct mc_client *client = shared ? modules_memcached(m) : NULL;
 	bool told = !shared || (client && page_memcached_invalidate(client, hash) == MC_OK);
 	metric_add(M_INVALIDATIONS, 1);
-	pthread_mutex_lock(&m->loads.lock);
-	m->invalidations++;
 	loads_forget(&m->loads, hash);
-	page_cache_remove(m->context.cache, hash, NULL);
-	outcomes_forget(m->context.outcomes, hash);
-	pthread_mutex_unlock(&m->loads.lock);
 	return told;
 }
 

@@ -31,14 +31,14 @@ enum {
 void periodic_invalidate(struct periodic *p, const struct module_hash *hash)
 {
 	uint32_t i = 0;
-	pthread_mutex_lock(&p->loads->lock);
+	pthread_mutex_lock(&p->lock);
 	while (i < p->missed_count && !module_hash_equal(&p->missed[i], hash))
 		i++;
 	if (i == MISSED_MAX || !array_reserve(&p->missed, &p->missed_cap, i + 1, sizeof *p->missed))
 		p->dropped++;
 	else if (i == p->missed_count)
 		p->missed[p->missed_count++] = *hash;
-	pthread_mutex_unlock(&p->loads->lock);
+	pthread_mutex_unlock(&p->lock);
 }
 
 static void tell_untold(unsigned count)
@@ -50,16 +50,16 @@ static void tell_untold(unsigned count)
 		        count);
 }
 
-/* Takes the lock. Tries to send them all; those that memcached does not take stay. Logs how many were dropped. */
+/* Tries to send them all; those that memcached does not take stay. Logs how many were dropped. */
 static void send_missed(struct periodic *p, struct mc_client *c)
 {
-	pthread_mutex_lock(&p->loads->lock);
+	pthread_mutex_lock(&p->lock);
 	struct module_hash *missed = p->missed;
 	uint32_t count = p->missed_count;
 	unsigned dropped = p->dropped;
 	p->missed = NULL;
 	p->missed_count = p->missed_cap = p->dropped = 0;
-	pthread_mutex_unlock(&p->loads->lock);
+	pthread_mutex_unlock(&p->lock);
 	tell_untold(dropped);
 	for (uint32_t i = 0; i < count; i++)
 		if (page_memcached_invalidate(c, &missed[i]) != MC_OK)
@@ -111,15 +111,15 @@ static void watch_memory(struct loads *ls, int64_t now, struct memory_watch *w)
 		page_cache_shrink(ls->context->cache, bytes - most + most / 16);
 }
 
-/* Takes the lock, but not for that long. False when the process is stopping. */
+/* False when the process is stopping. */
 static bool rest(struct periodic *p, int64_t time)
 {
-	struct loads *ls = p->loads;
-	pthread_mutex_lock(&ls->lock);
-	if (!ls->context->stopping)
-		clock_wait(&p->stop, &ls->lock, clock_now() + time);
-	bool goes_on = !ls->context->stopping;
-	pthread_mutex_unlock(&ls->lock);
+	const struct load_context *context = p->loads->context;
+	pthread_mutex_lock(&p->lock);
+	if (!context->stopping)
+		clock_wait(&p->stop, &p->lock, clock_now() + time);
+	bool goes_on = !context->stopping;
+	pthread_mutex_unlock(&p->lock);
 	return goes_on;
 }
 
@@ -203,6 +203,7 @@ static void *memcached_main(void *arg)
 void periodic_init(struct periodic *p, struct loads *loads, struct finishers *finishers)
 {
 	*p = (struct periodic){.loads = loads, .finishers = finishers};
+	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->stop);
 }
 
@@ -217,12 +218,13 @@ bool periodic_start(struct periodic *p)
 void periodic_stop(struct periodic *p)
 {
 	atomic_store(&p->ended, true);
-	pthread_mutex_lock(&p->loads->lock);
+	pthread_mutex_lock(&p->lock);
 	pthread_cond_broadcast(&p->stop);
-	pthread_mutex_unlock(&p->loads->lock);
+	pthread_mutex_unlock(&p->lock);
 	while (p->running)
 		pthread_join(p->threads[--p->running], NULL);
 	tell_untold(p->missed_count + p->dropped);
 	free(p->missed);
 	pthread_cond_destroy(&p->stop);
+	pthread_mutex_destroy(&p->lock);
 }

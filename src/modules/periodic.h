@@ -10,9 +10,9 @@
 enum { PERIODIC_THREADS = 3 };
 
 struct periodic {
-	struct loads
-	        *loads; /* constant, as the next; its lock guards the rest. All functions take it but periodic_init */
+	struct loads *loads; /* constant, as the next */
 	struct finishers *finishers;
+	pthread_mutex_t lock;       /* guards the rest */
 	struct module_hash *missed; /* invalidations that memcached has not taken */
 	uint32_t missed_count, missed_cap;
 	unsigned dropped;    /* since the log last told of them */

@@ -511,7 +511,7 @@ static void know(struct known *k, unsigned count)
 	assert_true(k->cache && k->outcomes);
 	for (unsigned i = 0; i < count; i++) {
 		const struct module_hash hash = random_hash(&seed);
-		struct module *m = module_new(&hash, calloc(1, sizeof(struct offmap)));
+		struct module *m = module_new(&hash, calloc(1, sizeof(struct offmap)), LIFE_LOADED);
 		assert_non_null(m);
 		page_cache_add(k->cache, m);
 		module_unref(m);

@@ -19,7 +19,7 @@ void __wrap_page_memcached_lease_release(struct mc_client *c, const struct modul
 enum { COUNT = 4, LOOKERS = 4 };
 
 static struct mc_client *const client = (struct mc_client *)&(char){0}; /* handed on only */
-static const struct config config = {.bucket_parallel = LOOKERS / 2};
+static const struct config config = {.bucket_parallel = LOOKERS / 2, .failures_max = 1};
 static struct load_context context = {.config = &config};
 static struct loads loads;
 static struct load held[COUNT], *ending;
@@ -95,7 +95,12 @@ static void test_all_that_are_held_are_renewed(void **state)
 static void test_one_of_an_invalidated_module_is_not_renewed(void **state)
 {
 	(void)state;
+	context.cache = page_cache_new(1 << 20);
+	context.outcomes = outcomes_new(&config);
+	assert_true(context.cache && context.outcomes);
 	loads_forget(&loads, &held[2].hash);
+	outcomes_free(context.outcomes);
+	page_cache_free(context.cache);
 	leases_renew(&loads, client);
 	assert_renewed(1, 1, 0, 1);
 	assert_true(held[2].lease.stale && held[2].lease.held && !held[1].lease.stale);
@@ -144,7 +149,7 @@ static void test_those_elsewhere_are_looked_at_in_turn_and_more_seldom_if_many(v
 	(void)state;
 	assert_null(take_elsewhere(&loads, INT64_MAX));
 	for (unsigned i = 0; i < MANY; i++) {
-		many[i].state = LOAD_TAKEN;
+		many[i].life = LIFE_TAKEN;
 		join(&many[i], &wait, &wants[i]);
 		int64_t before = clock_now();
 		wait_elsewhere(&loads, &many[i]);

@@ -12,8 +12,10 @@
 
 enum { TRANSFERS = 4, OF_ONE_REQUEST = 2, REQUESTS = 3, WANTS = 8 };
 
-static struct config config = {
-        .bucket_parallel = TRANSFERS, .bucket_parallel_request = OF_ONE_REQUEST, .cache_size = 1 << 20};
+static struct config config = {.bucket_parallel = TRANSFERS,
+        .bucket_parallel_request = OF_ONE_REQUEST,
+        .cache_size = 1 << 20,
+        .failures_max = 1};
 static struct load_context context = {.config = &config};
 static struct loads loads;
 
@@ -26,6 +28,7 @@ static int begin(void **state)
 {
 	(void)state;
 	context.cache = page_cache_new(config.cache_size);
+	context.outcomes = outcomes_new(&config);
 	config.bucket_parallel = TRANSFERS;
 	loads_init(&loads, &context, 1);
 	for (unsigned r = 0; r < REQUESTS; r++) {
@@ -50,6 +53,7 @@ static int end(void **state)
 		assert_true(LIST_EMPTY(&loads.shares[i]));
 	loads_release(&loads);
 	page_cache_free(context.cache);
+	outcomes_free(context.outcomes);
 	assert_int_equal(metric_get(M_LOADS_IN_FLIGHT), 0);
 	return 0;
 }

@@ -103,7 +103,7 @@ static void test_what_a_request_has_is_held(void **state)
 	(void)state;
 	assert_non_null(map);
 	assert_true(module_want_init(&w, LOOKUP_COVERING, str_from("a"), str_from("AB0")));
-	struct load l = {.module = module_new(&w.own.hash, map)};
+	struct load l = {.module = module_new(&w.own.hash, map, LIFE_LOADED)};
 	assert_non_null(l.module);
 	give_result(&loads, &l, &wait, &w);
 	assert_int_equal(w.state, WANT_FOUND);
@@ -256,7 +256,7 @@ static void load_next(void)
 	struct offmap *map = calloc(1, sizeof *map);
 	struct load *l = loads_take(&loads);
 	assert_non_null(map);
-	assert_non_null(l->module = module_new(&l->hash, map));
+	assert_non_null(l->module = module_new(&l->hash, map, LIFE_LOADED));
 	struct module *m = l->module;
 	l->outcome.checked = clock_now();
 	atomic_store(&m->checked, l->outcome.checked);
@@ -522,7 +522,7 @@ static void want_again(struct module_want *w, const char *name)
 	struct offmap *map = calloc(1, sizeof *map);
 	assert_non_null(map);
 	assert_true(module_want_init(w, LOOKUP_COVERING, str_from(name), str_from("AB0")));
-	want_found(w, module_new(&w->own.hash, map));
+	want_found(w, module_new(&w->own.hash, map, LIFE_LOADED));
 	assert_non_null(w->module);
 }
 

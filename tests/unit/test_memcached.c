@@ -1228,20 +1228,20 @@ static struct module *small_module(uint64_t first_address, uint32_t first_string
 	memset(map->code[0]->bytes, 0, 24);
 	put_u64(map->code[0]->bytes, map->code_first[0] = first_address);
 	put_u32(put_u32(map->strings[0]->bytes, map->string_first[0] = first_string), 0);
-	struct module *m = module_new(&hash, map);
+	struct module *m = module_new(&hash, map, LIFE_LOADED);
 	assert_non_null(m);
 	return m;
 }
 
-static bool go_on(void *arg)
+static void store_both(struct client *c, struct module *m)
 {
-	(void)arg;
-	return true;
-}
-
-static struct page *get_page(void *arg, enum page_kind kind, uint32_t number)
-{
-	return module_slot_page(arg, kind, number);
+	const struct store_options options = {CODEC_RAW, 1 << 20, 0, 0};
+	struct page_store *store = page_store_new(c->mc, m, &options, NULL, NULL);
+	assert_non_null(store);
+	assert_int_equal(page_store_page(store, 0, m->map->strings[0]), MC_OK);
+	assert_int_equal(page_store_page(store, 0, m->map->code[0]), MC_OK);
+	assert_int_equal(page_store_flush(store), MC_OK);
+	assert_true(page_store_free(store) > 0);
 }
 
 /* How many of the two pages that are stored are believed to be those of a map with these firsts. */
@@ -1262,13 +1262,10 @@ static void a_page_that_starts_elsewhere_is_lost(void **state)
 {
 	(void)state;
 	struct client c;
-	uint64_t bytes;
-	const struct store_options options = {CODEC_RAW, 1 << 20, 0, 0};
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
-	const struct store_source source = {.page = get_page, .go_on = go_on, .arg = m};
-	assert_int_equal(page_memcached_store(c.mc, m, &options, &source, &bytes), MC_OK);
+	store_both(&c, m);
 	module_unref(m);
 	assert_int_equal(fetch_pages(&c, 0x1000, 1), 2);
 	assert_int_equal(fetch_pages(&c, 0x1001, 1), 1);
@@ -1281,12 +1278,10 @@ static void pages_of_more_than_may_be_taken(void **state)
 	(void)state;
 	struct client c;
 	uint64_t bytes;
-	const struct store_options options = {CODEC_RAW, 1 << 20, 0, 0};
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
-	const struct store_source source = {.page = get_page, .go_on = go_on, .arg = m};
-	assert_int_equal(page_memcached_store(c.mc, m, &options, &source, &bytes), MC_OK);
+	store_both(&c, m);
 	const uint64_t both = m->map->code[0]->len + m->map->strings[0]->len;
 	for (unsigned lacking = 0; lacking < 2; lacking++) {
 		struct page_get gets[] = {{m, 0, PAGE_CODE, NULL}, {m, 0, PAGE_STRINGS, NULL}};
@@ -1309,7 +1304,7 @@ static void what_memcached_counts_of_an_item_is_below_the_limit(void **state)
 	start(&servers[0], NULL, NULL);
 	client_open(&c, 0, 1, LONGEST * SECOND);
 	struct module *m = small_module(0x1000, 1);
-	while (page_memcached_store_page(c.mc, m, 0, m->map->code[0], &options) == MC_TOO_LARGE)
+	while (page_memcached_store(c.mc, m, &options, 0, m->map->code[0]) == MC_TOO_LARGE)
 		options.item_max++;
 	assert_in_range(options.item_max - (uint64_t)stat_of(&servers[0], "bytes"), 0, 8);
 	module_unref(m);
@@ -1326,10 +1321,10 @@ static void a_page_that_is_not_stored_is_told(void **state)
 	struct module *m = small_module(0x1000, 1);
 	struct page *large = page_new(PAGE_CODE, 1 << 20);
 	memset(large->bytes, 0, 1 << 20);
-	assert_int_equal(page_memcached_store_page(c.mc, m, 0, large, &options), MC_TOO_LARGE);
-	assert_int_equal(page_memcached_store_page(c.mc, m, 0, m->map->code[0], &options), MC_OK);
+	assert_int_equal(page_memcached_store(c.mc, m, &options, 0, large), MC_TOO_LARGE);
+	assert_int_equal(page_memcached_store(c.mc, m, &options, 0, m->map->code[0]), MC_OK);
 	stop(&servers[0]);
-	assert_int_equal(page_memcached_store_page(c.mc, m, 0, m->map->code[0], &options), MC_DOWN);
+	assert_int_equal(page_memcached_store(c.mc, m, &options, 0, m->map->code[0]), MC_DOWN);
 	page_unref(large);
 	module_unref(m);
 	client_close(&c);

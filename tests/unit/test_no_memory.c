@@ -348,7 +348,7 @@ static void test_lookup(void **state)
 	assert_int_equal(config_init(&c, &e), ERR_OK);
 	a.modules = modules_start(&c, NULL, &e);
 	assert_non_null(a.modules);
-	a.module = module_new(&h, m);
+	a.module = module_new(&h, m, LIFE_LOADED);
 	assert_non_null(a.module);
 	print_message("%zu allocations\n", fail_each_allocation(look_up, &a));
 	module_unref(a.module);
@@ -574,11 +574,11 @@ static bool use_cache(void *arg)
 	for (unsigned i = 0; c && i < 12; i++) {
 		struct module_hash h = a_hash(i);
 		struct offmap *map = small_map();
-		struct module *m = map ? module_new(&h, map) : NULL;
+		struct module *m = map ? module_new(&h, map, LIFE_LOADED) : NULL;
 		good = good && m;
 		if (!m)
 			continue;
-		atomic_store(&m->state, i % 2 ? MODULE_STORED : MODULE_WHOLE);
+		atomic_store(&m->life, i % 2 ? LIFE_STORED : LIFE_WHOLE);
 		page_cache_add(c, m);
 		page_cache_evict(c);
 		good = page_survives(c, m, 0, false) && page_survives(c, m, 1, true) && good;

@@ -67,9 +67,9 @@ static struct offmap *make_map(uint8_t mark, bool empty)
 static struct module *make_module(unsigned number, bool stored)
 {
 	struct module_hash h = hash_of(number);
-	struct module *m = module_new(&h, make_map((uint8_t)number, false));
+	struct module *m = module_new(&h, make_map((uint8_t)number, false), LIFE_LOADED);
 	assert_non_null(m);
-	atomic_store(&m->state, stored ? MODULE_STORED : MODULE_WHOLE);
+	atomic_store(&m->life, stored ? LIFE_STORED : LIFE_WHOLE);
 	return m;
 }
 
@@ -183,7 +183,7 @@ static void test_room_is_made_for_a_root(void **state)
 	put_module(r.cache, r.stored);
 	account_start(account_used());
 	account_on_full(make_room, &r);
-	page_memcached_store_root(client, r.stored, &options);
+	page_memcached_store(client, r.stored, &options, 0, NULL);
 	account_on_full(NULL, NULL);
 	account_start(0);
 	assert_int_equal(r.asked, 1);
@@ -232,7 +232,7 @@ static void test_replaced(void **state)
 {
 	struct page_cache *c = page_cache_new(1 << 20);
 	struct module_hash h = hash_of(1);
-	struct module *old = make_module(1, true), *new = module_new(&h, make_map(100, false));
+	struct module *old = make_module(1, true), *new = module_new(&h, make_map(100, false), LIFE_LOADED);
 	(void)state;
 	put_module(c, old);
 	uint64_t one = cache_bytes();
@@ -270,7 +270,7 @@ static void test_pages(void **state)
 {
 	struct page_cache *c = page_cache_new(1 << 20);
 	struct module_hash h = hash_of(1);
-	struct module *m = module_new(&h, make_map(1, true));
+	struct module *m = module_new(&h, make_map(1, true), LIFE_LOADED);
 	(void)state;
 	put_module(c, m);
 	uint64_t empty = cache_bytes();
@@ -305,7 +305,7 @@ static void test_compressed_page(void **state)
 {
 	struct page_cache *c = page_cache_new(1 << 20);
 	struct module_hash h = hash_of(1);
-	struct module *m = module_new(&h, make_map(1, true));
+	struct module *m = module_new(&h, make_map(1, true), LIFE_LOADED);
 	struct page *small = page_compress(make_page(PAGE_CODE, 0, 42), CODEC_ZSTD);
 	(void)state;
 	put_module(c, m);
@@ -535,10 +535,10 @@ static void test_locks_are_not_held_for_long(void **state)
 	enum { MODULES = 200, LARGE = 500, FEW = 32 };
 	struct page_cache *c = page_cache_new(UINT64_C(1) << 40);
 	struct module_hash hash = hash_of(MODULES);
-	struct module *large = module_new(&hash, make_map_of(1, LARGE, LARGE));
+	struct module *large = module_new(&hash, make_map_of(1, LARGE, LARGE), LIFE_LOADED);
 	(void)state;
 	assert_non_null(large);
-	atomic_store(&large->state, MODULE_STORED);
+	atomic_store(&large->life, LIFE_STORED);
 	put_module(c, large);
 	module_unref(large);
 	for (unsigned i = 0; i < MODULES; i++)
@@ -626,8 +626,8 @@ static void *work(void *arg)
 		struct module *m = page_cache_get(w->cache, &h);
 		if (!m || what < 3) {
 			module_unref(m);
-			m = module_new(&h, make_map((uint8_t)name, what % 2));
-			atomic_store(&m->state, next_random(&w->seed) % 2 ? MODULE_STORED : MODULE_WHOLE);
+			m = module_new(&h, make_map((uint8_t)name, what % 2), LIFE_LOADED);
+			atomic_store(&m->life, next_random(&w->seed) % 2 ? LIFE_STORED : LIFE_WHOLE);
 			put_module(w->cache, m);
 		} else if (what < 5) {
 			page_cache_remove(w->cache, &h, what == 3 ? NULL : m);

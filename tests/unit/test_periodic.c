@@ -143,7 +143,7 @@ static void test_nothing_is_finished_after_the_end(void **state)
 	struct finishers finishers;
 	struct offmap *map = calloc(1, sizeof *map);
 	assert_non_null(map);
-	struct module *m = module_new(&(struct module_hash){{0}}, map);
+	struct module *m = module_new(&(struct module_hash){{0}}, map, LIFE_LOADED);
 	assert_non_null(m);
 	(void)state;
 	finishers_init(&finishers, &loads);
@@ -173,7 +173,7 @@ static void test_a_load_does_not_wait_behind_a_text_that_lacks_memory(void **sta
 	for (unsigned i = 0; i < 2; i++) {
 		struct offmap *map = calloc(1, sizeof *map);
 		assert_non_null(map);
-		assert_non_null(made[i] = module_new(&(struct module_hash){{(uint8_t)i}}, map));
+		assert_non_null(made[i] = module_new(&(struct module_hash){{(uint8_t)i}}, map, LIFE_LOADED));
 	}
 	account_start(LIMIT);
 	account_add(ACCOUNT_TEXTS, LIMIT);
@@ -217,7 +217,7 @@ static void test_a_text_that_waits_for_memory_can_be_evicted(void **state)
 	const int64_t bound = clock_now() + 10 * SECOND;
 	struct offmap *map = calloc(1, sizeof *map);
 	assert_non_null(map);
-	struct module *m = module_new(&(struct module_hash){{0}}, map);
+	struct module *m = module_new(&(struct module_hash){{0}}, map, LIFE_LOADED);
 	assert_non_null(m);
 	strcpy(m->label, "a/0");
 	context.servers = mc_servers_new(&none, &e);

@@ -81,7 +81,7 @@ static void load(struct loaded *l, const struct buffer *t, size_t most, uint64_t
 	l->text = symmap_new(&options, &l->idle_makers, str_from(""));
 	assert_non_null(l->text);
 	feed(l->text, t, most);
-	l->module = module_new(&hash, symmap_map(l->text));
+	l->module = module_new(&hash, symmap_map(l->text), LIFE_LOADED);
 	assert_non_null(l->module);
 	symmap_ref(l->text);
 	l->module->records = l->text;
@@ -389,8 +389,8 @@ static void test_a_page_that_waited_until_the_text_was_gone(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, ask_late, &late), 0);
 	while (!late.thread || !sleeps(late.thread)) /* it waits for the maker */
 		nanosleep(&(struct timespec){0, MS}, NULL);
-	atomic_store(&l.module->state, MODULE_FINISHING);
-	module_finished(l.module, MODULE_STORED);
+	atomic_store(&l.module->life, LIFE_FINISHING);
+	module_drop_records(l.module);
 	symmap_give(l.text, &maker);
 	pthread_join(thread, NULL);
 	assert_int_equal(late.err, ERR_OK);
