@@ -141,6 +141,13 @@ uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len)
 	return XXH3_64bits_withSeed(b, b_len, XXH3_64bits(a, a_len));
 }
 
+void hash_text(uint64_t hash[2], struct str text, uint64_t seed)
+{
+	const XXH128_hash_t h = XXH3_128bits_withSeed(text.data, text.len, seed);
+	hash[0] = h.low64;
+	hash[1] = h.high64;
+}
+
 uint64_t module_hash_seeded(const struct module_hash *h, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(h->bytes, sizeof h->bytes, seed);

@@ -48,6 +48,9 @@ bool hmac_sha256(uint8_t out[SHA256_BYTES], const void *key, size_t key_len, con
 /* XXH3 of two byte ranges, one after the other. */
 uint64_t checksum(const void *a, size_t a_len, const void *b, size_t b_len);
 
+/* 128 bits of XXH3, for tables of texts: who does not know the seed cannot choose texts that collide. */
+void hash_text(uint64_t hash[2], struct str text, uint64_t seed);
+
 /* URL-safe base64 without padding, NUL-terminated; out has room for 4 * (len + 2) / 3 + 1 bytes. Returns the length. */
 size_t base64url(char *out, const uint8_t *data, size_t len);
 

@@ -154,7 +154,7 @@ static enum err map_symbfiles(struct loader *r, const struct offmap_options *opt
  * number. */
 static uint64_t symbfile_generation(uint64_t hash)
 {
-	enum { WAY = 3 };
+	enum { WAY = 4 };
 	return hash + WAY;
 }
 

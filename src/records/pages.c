@@ -350,7 +350,8 @@ static bool read_part(struct sympages *m, const struct record_symbol *symbol, st
 	record_reader_begin(&from, m->x, symbol);
 	f->name_len = f->name_external = f->next_segment = 0;
 	f->has_lines = false;
-	if (!(f->name_slot = name_slot(m, &from.name)) || !record_reader_part(&from, symbol, f))
+	f->name_slot = from.name.file ? file_slot(m, from.name.file) : name_slot(m, &from.name);
+	if (!f->name_slot || !record_reader_part(&from, symbol, f))
 		return false;
 	for (uint32_t i = 1; i <= f->node_count; i++) {
 		struct flat_node *n = &f->nodes[i];

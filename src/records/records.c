@@ -2,7 +2,8 @@
 /*
  * The records of a symbol are varints (signed ones are zigzag), which depend on nothing before the symbol:
  *
- *   name     length << 1, place in names; or, if a string page has it, 1 and the string's id
+ *   name     length << 1, place in names; or 1, and the string's id << 1 if a string page has it, or, of a part whose
+ *            name is a definition, that one's id << 1 | 1
  *
  * then
  *
@@ -45,8 +46,9 @@ struct records_state {
 	struct record_symbol *symbol; /* the last of all; another address when that array grows */
 	uint64_t end, file, start;    /* of the last line, and of the last range */
 	uint32_t line, call_line;
-	uint64_t kept;    /* of the symbol's records: edges of lines and ranges */
-	uint64_t *events; /* addresses where a segment of the function may start */
+	uint64_t last_name; /* place of the name of the last part */
+	uint64_t kept;      /* of the symbol's records: edges of lines and ranges */
+	uint64_t *events;   /* addresses where a segment of the function may start */
 	uint32_t event_count, events_cap;
 };
 
@@ -182,8 +184,11 @@ static bool begin(struct records *r, struct record_symbol symbol, const struct r
 	s->symbol = &r->symbols[r->symbol_count++];
 	*s->symbol = symbol;
 	uint8_t *at = r->bytes + r->len;
-	at = varint_put(at, name->string ? 1 : (uint64_t)name->len << 1);
-	at = varint_put(at, name->string ? name->string : name->place);
+	bool within = !name->string && !name->file;
+	at = varint_put(at, within ? (uint64_t)name->len << 1 : 1);
+	at = varint_put(at, within       ? name->place
+	                    : name->file ? (uint64_t)name->file << 1 | 1
+	                                 : (uint64_t)name->string << 1);
 	r->len = (uint32_t)(at - r->bytes);
 	return true;
 }
@@ -396,9 +401,10 @@ static uint8_t *put_segments(uint8_t *at, const struct flat *f)
 	return at;
 }
 
-bool records_part(struct records *r, uint64_t size, const struct record_name *name, bool anew, const struct flat *f)
+bool records_part(struct records *r, uint64_t size, const struct record_name *name, const struct flat *f)
 {
-	uint64_t within = f->segments[0].start;
+	uint64_t within = f->segments[0].start, *last = &r->state->last_name;
+	bool again = r->symbol_count && *last == name->place;
 	uint32_t first = r->len;
 	if (!begin(r, (struct record_symbol){.addr = f->addr + within, .size = size, .is_part = true}, name) ||
 	        !reserve(r, ((size_t)f->node_count + f->segment_count + 1) * 4 * VARINT_MAX))
@@ -409,7 +415,8 @@ bool records_part(struct records *r, uint64_t size, const struct record_name *na
 	at = put_nodes(at, f);
 	at = put_segments(at, f);
 	r->len = (uint32_t)(at - r->bytes);
-	set_text(r, (r->len - first) * (uint64_t)PART_TEXT / 2 + (anew && !name->string ? name->len : 0));
+	set_text(r, (r->len - first) * (uint64_t)PART_TEXT / 2 + (again || name->string ? 0 : name->len));
+	*last = name->place;
 	return true;
 }
 
@@ -554,9 +561,14 @@ void record_reader_begin(struct record_reader *r, const struct records *from, co
 {
 	*r = (struct record_reader){.in = {from->bytes + s->at, from->bytes + from->len, false}};
 	uint64_t name = reader_varint(&r->in), where = reader_varint(&r->in);
-	r->name = name & 1 ? (struct record_name){from->strings[where - 1].place, from->strings[where - 1].len,
-	                             (uint32_t)where}
-	                   : (struct record_name){where, (uint32_t)(name >> 1), 0};
+	if (!(name & 1)) {
+		r->name = (struct record_name){.place = where, .len = (uint32_t)(name >> 1)};
+	} else if (where & 1) {
+		r->name.file = (uint32_t)(where >> 1);
+	} else {
+		const struct record_string *string = &from->strings[(where >> 1) - 1];
+		r->name = (struct record_name){string->place, string->len, (uint32_t)(where >> 1), 0};
+	}
 }
 
 bool record_reader_part(struct record_reader *r, const struct record_symbol *s, struct flat *f)

@@ -33,6 +33,7 @@ struct record_name {
 	uint64_t place; /* in names */
 	uint32_t len;
 	uint32_t string; /* if a string page has it: its id; else 0 */
+	uint32_t file;   /* only of a part: if not 0, the name is this definition's */
 };
 
 /* The text of an id: a file, or the name of an inlined function. It is unescaped; a name may be empty. */
@@ -125,8 +126,8 @@ bool records_define(struct records *r, bool is_origin, uint64_t id, struct str t
 /* A name for records_part. It may be used any number of times. `external`: in a string page. */
 bool records_add_name(struct records *r, struct str text, bool external, struct record_name *name);
 /* A part of a function, from f's first segment on: `size` bytes, which no other symbol covers. Parts come in ascending
- * order. Slots in f are ids of files, 0 for none; its name is not used. anew: no part shortly before has this name. */
-bool records_part(struct records *r, uint64_t size, const struct record_name *name, bool anew, const struct flat *f);
+ * order. Slots in f are ids of files, 0 for none; its name is not used. */
+bool records_part(struct records *r, uint64_t size, const struct record_name *name, const struct flat *f);
 /* Nothing follows. */
 bool records_finish(struct records *r);
 

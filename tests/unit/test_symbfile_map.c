@@ -541,18 +541,18 @@ static struct offmap *build_shuffled(const struct record_set *r, uint64_t *seed)
 	return finish(m);
 }
 
-static void test_any_order_gives_the_same_pages(void **state)
+static void test_any_order_gives_the_same_answers(void **state)
 {
 	static struct random_set s;
 	uint64_t seed = seed_of(7);
 	(void)state;
-	for (unsigned round = 0; round < 1000; round++) {
+	for (unsigned round = 0; round < rounds(1000); round++) {
 		make_set(&s, &seed);
 		drop_ties(&s.records);
-		struct offmap *a = build(&s.records), *b = build_shuffled(&s.records, &seed);
-		assert_same_maps(a, b);
-		offmap_free(a);
-		offmap_free(b);
+		struct offmap *m = build_shuffled(&s.records, &seed);
+		for (uint64_t i = 0; i < SPAN + 70; i++)
+			assert_plain_answer(&s.records, m, s.base - 4 + i);
+		offmap_free(m);
 	}
 }
 
@@ -824,7 +824,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_programs),
 	        cmocka_unit_test(test_random_sets),
-	        cmocka_unit_test(test_any_order_gives_the_same_pages),
+	        cmocka_unit_test(test_any_order_gives_the_same_answers),
 	        cmocka_unit_test(test_no_record_answers_nothing),
 	        cmocka_unit_test(test_adjoining_pieces_are_one_function),
 	        cmocka_unit_test(test_neighbours_of_one_name_are_two_functions),
