@@ -36,7 +36,9 @@ enum {
 	NODES_PER_RECORD = 64, /* that may be repeated, see repeats_too_much */
 };
 
-enum { SLOT_FILES, SLOT_ORIGINS, SLOT_NAMES, SLOT_KINDS };
+#define FILE_OF_CALLER UINT32_MAX /* in place of a slot: the call does not say its file */
+
+enum { SLOT_FILES, SLOT_ORIGINS, SLOT_NAMES, SLOT_FILES_OF_ORIGINS, SLOT_KINDS };
 
 struct recent_file {
 	uint64_t id;
@@ -56,7 +58,7 @@ struct sympages {
 	struct name_store_reader names;
 	struct func_records records;
 	struct string_table strings;
-	struct map64 slots[SLOT_KINDS];          /* by slot_key */
+	struct map64 slots[SLOT_KINDS];          /* by slot_key; those of origins' files by the slot of the origin */
 	uint64_t salt;                           /* so that nobody can choose ids that collide */
 	struct recent_file recent[RECENT_FILES]; /* files by the lower bits of their ids: most are found here */
 	struct kept *kept;                       /* [kept_base, kept_count), ascending by symbol */
@@ -208,6 +210,24 @@ static uint64_t slot_key(const struct sympages *m, uint64_t id)
 	return __builtin_bswap64((id ^ m->salt) * UINT64_C(0x9e3779b97f4a7c15)) ^ m->salt;
 }
 
+static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin);
+
+static inline uint32_t file_slot(struct sympages *m, uint64_t id)
+{
+	struct recent_file *recent = &m->recent[id % RECENT_FILES];
+	if (!recent->slot || recent->id != id)
+		*recent = (struct recent_file){id, find_slot(m, id, false)};
+	return recent->slot;
+}
+
+/* Notes the file of an origin that has this slot. */
+static bool note_file(struct sympages *m, uint64_t origin, uint32_t slot)
+{
+	const struct record_definition *d = records_find(&m->x->origin_files, origin);
+	uint32_t file = d && d->external ? file_slot(m, d->string) : 0;
+	return !d || !d->external || (file && map64_put(&m->slots[SLOT_FILES_OF_ORIGINS], slot, file));
+}
+
 /* The slot of an id, made if new; 0 if out of memory. */
 static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
 {
@@ -223,15 +243,8 @@ static uint32_t find_slot(struct sympages *m, uint64_t id, bool is_origin)
 	*slot = (struct string_slot){.is_origin = is_origin};
 	if ((d && !define(m, slot, d)) || !map64_put(&m->slots[is_origin], key, t->count))
 		return 0;
-	return t->count++;
-}
-
-static inline uint32_t file_slot(struct sympages *m, uint64_t id)
-{
-	struct recent_file *recent = &m->recent[id % RECENT_FILES];
-	if (!recent->slot || recent->id != id)
-		*recent = (struct recent_file){id, find_slot(m, id, false)};
-	return recent->slot;
+	uint32_t made = t->count++;
+	return !is_origin || note_file(m, id, made) ? made : 0;
 }
 
 /* The slot of a name that several parts may share; 0 if out of memory. */
@@ -295,7 +308,7 @@ static bool add_call(struct sympages *m, struct record_reader *from)
 {
 	const struct record_call *call = &from->call;
 	struct func_records *r = &m->records;
-	struct inline_record i = {call->depth, call->call_line, 0, 0};
+	struct inline_record i = {call->depth, call->call_line, FILE_OF_CALLER, 0};
 	if ((call->has_call_file && !(i.call_file = file_slot(m, call->call_file))) ||
 	        !(i.origin = find_slot(m, call->origin, true)))
 		return false;
@@ -325,6 +338,29 @@ static bool repeats_too_much(const struct sympages *m, uint32_t symbol)
 	return spans * depth > (most < OFFMAP_REPEATED_MAX ? most : OFFMAP_REPEATED_MAX);
 }
 
+/* Where a function itself is: the file of its first line. */
+static uint32_t first_file(const struct func_records *r)
+{
+	const struct line_record *first = NULL;
+	for (uint32_t i = 0; i < r->line_count; i++)
+		if (!first || r->lines[i].start < first->start)
+			first = &r->lines[i];
+	return first ? first->file : 0;
+}
+
+/* A call that does not say its file is in that of its caller; if none is known, where the caller is called. */
+static void find_callers_files(const struct sympages *m, struct flat *f, uint32_t own)
+{
+	for (uint32_t i = 1; i <= f->node_count; i++) {
+		struct flat_node *n = &f->nodes[i];
+		const struct flat_node *caller = n->parent ? &f->nodes[n->parent] : NULL;
+		if (n->call_file != FILE_OF_CALLER)
+			continue;
+		uint32_t known = caller ? (uint32_t)map64_get(&m->slots[SLOT_FILES_OF_ORIGINS], caller->origin) : own;
+		n->call_file = known || !caller ? known : caller->call_file;
+	}
+}
+
 /* Reads and flattens a FUNC. */
 static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f)
 {
@@ -340,7 +376,11 @@ static bool read_func(struct sympages *m, uint32_t symbol, struct flat *f)
 			return false;
 	if (r->range_count && repeats_too_much(m, symbol))
 		r->range_count = 0;
-	return flatten(&m->flattener, r, f);
+	uint32_t own = first_file(r);
+	if (!flatten(&m->flattener, r, f))
+		return false;
+	find_callers_files(m, f, own);
+	return true;
 }
 
 /* Reads a part of a function, and gives its strings slots. */

@@ -83,6 +83,8 @@ void records_free(struct records *r)
 	free(r->files.dense);
 	free(r->origins.all);
 	free(r->origins.dense);
+	free(r->origin_files.all);
+	free(r->origin_files.dense);
 	free(r->texts);
 	free(r->strings);
 	free(r->string_first);
@@ -93,8 +95,8 @@ void records_free(struct records *r)
 
 uint64_t records_bytes(const struct records *r)
 {
-	uint64_t definitions = (uint64_t)r->files.cap + r->origins.cap,
-	         dense = (uint64_t)r->files.dense_count + r->origins.dense_count,
+	uint64_t definitions = (uint64_t)r->files.cap + r->origins.cap + r->origin_files.cap,
+	         dense = (uint64_t)r->files.dense_count + r->origins.dense_count + r->origin_files.dense_count,
 	         events = r->state ? r->state->events_cap : 0;
 	return sizeof *r + r->symbol_cap * (uint64_t)sizeof *r->symbols + r->cap + name_store_bytes(&r->names) +
 	       definitions * sizeof(struct record_definition) + dense * sizeof(uint32_t) + r->texts_cap +
@@ -139,20 +141,34 @@ static bool add_text(struct records *r, struct str text)
 	return true;
 }
 
+static bool add_definition(struct record_definitions *d, struct record_definition new)
+{
+	if (d->count == UINT32_MAX || !array_reserve(&d->all, &d->cap, d->count + (size_t)1, sizeof *d->all))
+		return false;
+	d->all[d->count++] = new;
+	d->highest = new.id > d->highest ? new.id : d->highest;
+	return true;
+}
+
 bool records_define(struct records *r, bool is_origin, uint64_t id, struct str text)
 {
-	struct record_definitions *d = is_origin ? &r->origins : &r->files;
 	struct record_definition new = {.id = id, .at = r->texts_len, .external = text.len > OFFMAP_SHORT_STRING};
-	if (d->count == UINT32_MAX || !array_reserve(&d->all, &d->cap, d->count + (size_t)1, sizeof *d->all) ||
-	        !(new.external ? add_string(r, text) : add_text(r, text)))
+	if (!(new.external ? add_string(r, text) : add_text(r, text)))
 		return false;
 	if (new.external)
 		new.string = r->string_count;
 	else
 		new.len = (uint8_t)text.len;
-	d->all[d->count++] = new;
-	d->highest = id > d->highest ? id : d->highest;
-	return true;
+	return add_definition(is_origin ? &r->origins : &r->files, new);
+}
+
+bool records_define_origin_file(struct records *r, uint64_t origin, const uint32_t *file)
+{
+	/* Files of today have none. */
+	if (!file && !r->origin_files.count)
+		return true;
+	return add_definition(&r->origin_files,
+	        (struct record_definition){.id = origin, .string = file ? *file : 0, .external = file});
 }
 
 /* ---- symbols ---- */
@@ -541,13 +557,14 @@ bool records_finish(struct records *r)
 		return false;
 	if (!sorted)
 		qsort(r->symbols, r->symbol_count, sizeof *r->symbols, symbol_order);
-	if (!finish_definitions(r, &r->files) || !finish_definitions(r, &r->origins) || !cut_strings(r) ||
-	        !name_store_end(&r->names))
+	if (!finish_definitions(r, &r->files) || !finish_definitions(r, &r->origins) ||
+	        !finish_definitions(r, &r->origin_files) || !cut_strings(r) || !name_store_end(&r->names))
 		return false;
 	trim(&r->symbols, &r->symbol_cap, r->symbol_count, sizeof *r->symbols);
 	trim(&r->bytes, &r->cap, r->len, 1);
 	trim(&r->files.all, &r->files.cap, r->files.count, sizeof *r->files.all);
 	trim(&r->origins.all, &r->origins.cap, r->origins.count, sizeof *r->origins.all);
+	trim(&r->origin_files.all, &r->origin_files.cap, r->origin_files.count, sizeof *r->origin_files.all);
 	trim(&r->texts, &r->texts_cap, r->texts_len, 1);
 	trim(&r->strings, &r->string_cap, r->string_count, sizeof *r->strings);
 	trim(&r->cuts, &r->cut_cap, r->cut_count, sizeof *r->cuts);

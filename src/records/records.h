@@ -74,7 +74,8 @@ struct records {
 	uint32_t len, cap;
 	struct name_store names; /* of symbols, and the strings */
 	struct record_definitions files, origins;
-	char *texts; /* of short definitions, unescaped */
+	struct record_definitions origin_files; /* `string` is a file's id, if `external`; else no file is known */
+	char *texts;                            /* of short definitions, unescaped */
 	uint32_t texts_len, texts_cap;
 	struct record_string *strings; /* ids count from 1, in the order of the file */
 	uint32_t string_count, string_cap;
@@ -123,6 +124,8 @@ bool records_call(
 /* The symbol ends, which had so many bytes of text. */
 bool records_end(struct records *r, uint64_t text);
 bool records_define(struct records *r, bool is_origin, uint64_t id, struct str text);
+/* The file that has an inlined function, NULL: none is known. Calls without a call file are in that of their caller. */
+bool records_define_origin_file(struct records *r, uint64_t origin, const uint32_t *file);
 /* A name for records_part. It may be used any number of times. `external`: in a string page. */
 bool records_add_name(struct records *r, struct str text, bool external, struct record_name *name);
 /* A part of a function, from f's first segment on: `size` bytes, which no other symbol covers. Parts come in ascending

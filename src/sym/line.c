@@ -193,9 +193,9 @@ bool line_read_symbol(struct line l, bool is_public, uint64_t *addr, uint64_t *s
 }
 
 /* In the form of 2021 the file's number, or -1, precedes the name. */
-static void drop_file_number(struct str *name)
+static void take_file_number(struct definition_fields *d)
 {
-	struct line l = {(const uint8_t *)name->data, (const uint8_t *)name->data + name->len};
+	struct line l = {(const uint8_t *)d->name.data, (const uint8_t *)d->name.data + d->name.len}, number = l;
 	const uint8_t *digits = l.at;
 	if (l.end - l.at >= 2 && l.at[0] == '-' && l.at[1] == '1') {
 		l.at += 2;
@@ -206,8 +206,10 @@ static void drop_file_number(struct str *name)
 	if (l.at == digits || l.at == l.end || !is_blank(*l.at))
 		return;
 	struct str text = take_rest(&l);
-	if (text.len)
-		*name = text;
+	if (!text.len)
+		return;
+	d->name = text;
+	d->has_file = take_decimal(&number, &d->file);
 }
 
 bool line_is_module_id(struct str id, struct str asked)
@@ -218,14 +220,15 @@ bool line_is_module_id(struct str id, struct str asked)
 	return id.len == asked.len && strncasecmp(id.data, asked.data, id.len) == 0;
 }
 
-bool line_read_definition(struct line l, bool is_origin, uint64_t *id, struct str *name)
+bool line_read_definition(struct line l, bool is_origin, struct definition_fields *out)
 {
-	if (!take_id(&l, id))
+	*out = (struct definition_fields){0};
+	if (!take_id(&l, &out->id))
 		return false;
-	*name = take_rest(&l);
+	out->name = take_rest(&l);
 	if (!is_origin)
-		return name->len != 0;
-	drop_file_number(name);
+		return out->name.len != 0;
+	take_file_number(out);
 	return true;
 }
 

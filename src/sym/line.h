@@ -41,8 +41,15 @@ const char *line_foreign(const uint8_t *at, const uint8_t *end);
 bool line_is_module_id(struct str id, struct str asked);
 /* FUNC or PUBLIC, which has size 0. */
 bool line_read_symbol(struct line l, bool is_public, uint64_t *addr, uint64_t *size, struct str *name);
-/* FILE or INLINE_ORIGIN. */
-bool line_read_definition(struct line l, bool is_origin, uint64_t *id, struct str *name);
+/* What FILE and INLINE_ORIGIN define. */
+struct definition_fields {
+	uint64_t id;
+	struct str name;
+	uint32_t file; /* of an origin, in the form of 2021 */
+	bool has_file;
+};
+
+bool line_read_definition(struct line l, bool is_origin, struct definition_fields *out);
 /* *line is 0 if it is none, such as a negative one. */
 bool line_read_record(struct line l, uint64_t *addr, uint64_t *size, uint32_t *line, uint64_t *file);
 /* Reads code id and name of the code file; false if this INFO line has no id. */

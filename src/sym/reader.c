@@ -295,10 +295,10 @@ static bool read_record(struct symreader *x, const struct placed_line *p, struct
 
 static bool read_definition(struct symreader *x, struct line l, bool is_origin)
 {
-	uint64_t id;
-	struct str name;
-	if (line_read_definition(l, is_origin, &id, &name))
-		return records_define(x->records, is_origin, id, name);
+	struct definition_fields d;
+	if (line_read_definition(l, is_origin, &d))
+		return records_define(x->records, is_origin, d.id, d.name) &&
+		       (!is_origin || records_define_origin_file(x->records, d.id, d.has_file ? &d.file : NULL));
 	x->damaged++;
 	return true;
 }

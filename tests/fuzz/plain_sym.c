@@ -12,6 +12,8 @@ typedef unsigned __int128 position; /* addresses and the end behind the last one
 struct definition {
 	uint64_t id;
 	struct str name;
+	uint64_t file; /* of an origin, in the form of 2021 */
+	bool has_file;
 };
 
 struct plain_func {
@@ -163,7 +165,7 @@ static bool read_file(struct plain_sym *s, struct str rest)
 
 static bool read_origin(struct plain_sym *s, struct str rest)
 {
-	struct definition d;
+	struct definition d = {.has_file = false};
 	if (!decimal(&rest, UINT64_MAX, &d.id))
 		return false;
 	d.name = rest;
@@ -171,9 +173,11 @@ static bool read_origin(struct plain_sym *s, struct str rest)
 	bool digits = first.len > 0;
 	for (size_t i = 0; i < first.len; i++) /* however many: it is dropped, not read */
 		digits = digits && digit_value(first.data[i]) < 10;
+	bool known = digits && rest.len;
 	digits = digits || is(first, "-1");
 	if (digits && rest.len)
 		d.name = rest;
+	d.has_file = known && decimal(&first, UINT32_MAX, &d.file);
 	if (!d.name.len)
 		d.name = str_from("<unknown>");
 	s->origins[s->origin_count++] = d;
@@ -512,12 +516,18 @@ static const struct plain_public *find_public(const struct plain_sym *s, uint64_
 	return best;
 }
 
-static const struct str *find_name(const struct definition *list_, size_t count, uint64_t id)
+static const struct definition *find_definition(const struct definition *list_, size_t count, uint64_t id)
 {
 	while (count--)
 		if (list_[count].id == id)
-			return &list_[count].name;
+			return &list_[count];
 	return NULL;
+}
+
+static const struct str *find_name(const struct definition *list_, size_t count, uint64_t id)
+{
+	const struct definition *d = find_definition(list_, count, id);
+	return d ? &d->name : NULL;
 }
 
 static void put_place(const struct plain_sym *s, bool known, uint64_t file, uint64_t line, struct buffer *out)
@@ -556,13 +566,39 @@ static const struct plain_range *find_range(const struct plain_sym *s, size_t fu
 	return NULL;
 }
 
+/* The file of the call at a depth: in the form of 2021 that of the function that it is in, or where that is called. */
+static bool find_call_file(const struct plain_sym *s, size_t func, uint64_t depth, uint64_t offset, uint64_t *file)
+{
+	const struct plain_range *call = find_range(s, func, depth, offset);
+	const struct plain_line *first = NULL;
+	if (call->has_file) {
+		*file = call->file;
+		return true;
+	}
+	if (depth) {
+		const struct definition *d =
+		        find_definition(s->origins, s->origin_count, find_range(s, func, depth - 1, offset)->origin);
+		if (!d || !d->has_file)
+			return find_call_file(s, func, depth - 1, offset, file);
+		*file = d->file;
+		return true;
+	}
+	for (size_t i = 0; i < s->line_count; i++)
+		if (s->lines[i].func == func && (!first || s->lines[i].start < first->start))
+			first = &s->lines[i];
+	*file = first ? first->file : 0;
+	return first;
+}
+
 /* Where frame `depth` of a function is: the call of the next one in, or the line. */
 static void put_site(const struct plain_sym *s, size_t func, uint64_t depth, uint64_t offset, struct buffer *out)
 {
 	const struct plain_range *call = find_range(s, func, depth, offset);
 	const struct plain_line *line = call ? NULL : find_line(s, func, offset);
+	uint64_t file = 0;
+	bool known = call && find_call_file(s, func, depth, offset, &file);
 	if (call)
-		put_place(s, call->has_file, call->file, call->line, out);
+		put_place(s, known, file, call->line, out);
 	else
 		put_place(s, line, line ? line->file : 0, line ? line->line : 0, out);
 }

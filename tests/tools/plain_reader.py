@@ -97,6 +97,7 @@ class SymFile:
         self.damaged = 0
         self.code_file = None
         self.files, self.origins = {}, {}  # names by id; the last definition in the file holds for all of it
+        self.origin_files = {}  # the file id of an origin, None: not known; 2021
         self.funcs, self.publics = [], []  # in the order of the file; publics are (address, name)
         self.block = None  # the FUNC that line and INLINE records belong to
         self.inlines_dropped = {}
@@ -167,8 +168,9 @@ class SymFile:
 
     def read_origin(self, rest):
         (number_,), name = split(rest, 1)
-        old = re.fullmatch(rb"(?:-1|[0-9]+)[ \t]+([^ \t].*)", name, re.DOTALL)  # 2021: a file id before the name
-        self.origins[decimal(number_)] = old[1] if old else name or UNKNOWN
+        old = re.fullmatch(rb"(-1|[0-9]+)[ \t]+([^ \t].*)", name, re.DOTALL)  # 2021: a file id before the name
+        self.origins[decimal(number_)] = old[2] if old else name or UNKNOWN
+        self.origin_files[decimal(number_)] = int(old[1].lstrip(b"0")[:11] or b"0") if old else None
 
     @staticmethod
     def skip_multiple(rest):
@@ -267,13 +269,25 @@ class SymFile:
         """The file, line and inlines of a frame: who is called where, from the FUNC inwards."""
         chain = [] if self.too_many_nodes(func) else self.inline_chain(func, offset)
         frames = [{"function": text(self.origins.get(origin, UNKNOWN))} for _, _, _, origin, _ in chain]
-        sites = [self.place(file, line) for _, line, file, _, _ in chain] + [self.line_place(func, offset)]
+        sites = []
+        for depth, (_, line, file, _, _) in enumerate(chain):
+            sites.append(self.place(file if file is not None else self.file_of_caller(func, chain[:depth]), line))
+        sites.append(self.line_place(func, offset))
         result = sites[0]
         for frame, site in zip(frames, sites[1:]):
             frame.update(site)
         if frames:
             result["inlines"] = frames[::-1]
         return result
+
+    def file_of_caller(self, func, outer):
+        """Of a call in the form of 2021: the file of the function that it is in; if that is not known, where that is called."""
+        if not outer:
+            return min(func.lines, key=lambda record: record[0])[3] if func.lines else None
+        file = self.origin_files.get(outer[-1][3])
+        if file is not None and 0 <= file <= MAX_32:
+            return file
+        return outer[-1][2] if outer[-1][2] is not None else self.file_of_caller(func, outer[:-1])
 
     def place(self, file, line):
         if file not in self.files:

@@ -60,6 +60,10 @@ LOOKUPS = [
         "FILE 0 linux_inline.cpp\nFILE 1 a.cpp\nFILE 2 b.cpp\nFILE 3 c.cpp\nINLINE_ORIGIN 0 func()\nINLINE_ORIGIN 1 bar()\nINLINE_ORIGIN 2 foo()\n"
         "FUNC 15b30 6cf 0 main\nINLINE 0 42 1 2 15b45 6b1\nINLINE 1 39 2 1 15b72 688\nINLINE 2 32 3 0 15b83 682\n15b30 10 41 1\n161b6 a 27 0\n", 0x161B6),
         "main", "a.cpp", 42, [("func()", "linux_inline.cpp", 27), ("bar()", "c.cpp", 32), ("foo()", "b.cpp", 39)]),
+    (BREAKPAD, "three inlined calls in the form of 2021", (
+        "FILE 0 linux_inline.cpp\nINLINE_ORIGIN 0 0 func()\nINLINE_ORIGIN 1 0 bar()\nINLINE_ORIGIN 2 0 foo()\nFUNC 15b30 6cf 0 main\n"
+        "INLINE 0 42 2 15b45 6b1\nINLINE 1 39 1 15b72 688\nINLINE 2 32 0 15b83 682\n15b30 10 41 0\n161b6 a 27 0\n", 0x161B6),
+        "main", "linux_inline.cpp", 42, [("func()", "linux_inline.cpp", 27), ("bar()", "linux_inline.cpp", 32), ("foo()", "linux_inline.cpp", 39)]),
     # lines of files
     (BREAKPAD, "a file name with a blank", ("FILE 1 file name\nFUNC 20 10 0 f\n20 10 5 1\n", 0x20), "f", "file name", 5),
     (BREAKPAD, "file number 0", ("FILE 0 file name\nFUNC 20 10 0 f\n20 10 5 0\n", 0x20), "f", "file name", 5),
