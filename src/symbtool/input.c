@@ -12,39 +12,73 @@
 #include "extract/view.h"
 #include "symbtool/cli.h"
 
-enum { BLOCK = 256 << 10 };
+enum { BLOCK = 256 << 10, LAYERS = 2 /* as servers unpack: a file may be packed once more */ };
+
+struct layer {
+	struct packing_head head;
+	struct unpacker *unpacker; /* NULL: not packed */
+	uint8_t *inflated;
+};
 
 struct input {
 	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
 	void *arg;
 	const char *path;
-	struct unpacker *unpacker; /* NULL: not packed */
-	uint8_t *inflated;
+	struct layer layers[LAYERS];
 };
 
-/* A file's first block is as large as the file, or larger than any head. */
-static enum err begin(struct input *in, const uint8_t *data, size_t len, struct error *e)
+static enum err add(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e);
+
+static enum err begin(struct layer *l, struct error *e)
 {
-	enum packing packing = packing_of(data, len);
-	if (packing != PACKING_GZIP && packing != PACKING_ZSTD)
+	if (l->head.packing == PACKING_NONE)
 		return ERR_OK;
-	in->unpacker = unpacker_new();
-	in->inflated = malloc(BLOCK);
-	return in->unpacker && in->inflated && unpacker_start(in->unpacker, packing) ? ERR_OK : no_memory(e);
+	l->unpacker = unpacker_new();
+	l->inflated = malloc(BLOCK);
+	return l->unpacker && l->inflated && unpacker_start(l->unpacker, l->head.packing) ? ERR_OK : no_memory(e);
 }
 
-static enum err pass_on(struct input *in, const uint8_t *data, size_t len, struct error *e)
+static enum err pass_on(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
 {
+	struct layer *l = &in->layers[level];
 	enum err err = ERR_OK;
 	size_t out = BLOCK;
-	if (!in->unpacker)
-		return in->take(in->arg, data, len, e);
+	if (!l->unpacker)
+		return add(in, LAYERS, data, len, e);
 	while (!err && (len > 0 || out == BLOCK)) {
-		err = unpacker_step(in->unpacker, &data, &len, in->inflated, BLOCK, &out);
+		err = unpacker_step(l->unpacker, &data, &len, l->inflated, BLOCK, &out);
 		if (err)
-			return error_set(e, err, "%s", unpacker_bad(in->unpacker));
-		if (out > 0)
-			err = in->take(in->arg, in->inflated, out, e);
+			return error_set(e, err, "%s", unpacker_bad(l->unpacker));
+		err = add(in, level + 1, l->inflated, out, e);
+	}
+	return err;
+}
+
+static enum err add(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
+{
+	struct layer *l = &in->layers[level];
+	if (level == LAYERS)
+		return len ? in->take(in->arg, data, len, e) : ERR_OK;
+	if (l->head.packing != PACKING_UNKNOWN)
+		return pass_on(in, level, data, len, e);
+	if (!packing_look(&l->head, &data, &len))
+		return ERR_OK;
+	enum err err = begin(l, e);
+	if (!err)
+		err = pass_on(in, level, l->head.bytes, l->head.len, e);
+	return err ? err : pass_on(in, level, data, len, e);
+}
+
+static enum err end_layers(struct input *in, struct error *e)
+{
+	enum err err = ERR_OK;
+	for (struct layer *l = in->layers; l < in->layers + LAYERS && !err; l++) {
+		if (l->head.packing == PACKING_UNKNOWN) /* a few bytes or none */
+			err = add(in, LAYERS, l->head.bytes, l->head.len, e);
+		else if (l->unpacker && !unpacker_complete(l->unpacker))
+			err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(l->unpacker));
+		else if (l->unpacker && unpacker_trails(l->unpacker))
+			complain(in->path, "bytes behind its gzip are ignored");
 	}
 	return err;
 }
@@ -52,20 +86,11 @@ static enum err pass_on(struct input *in, const uint8_t *data, size_t len, struc
 static enum err read_all(struct input *in, FILE *f, uint8_t *block, struct error *e)
 {
 	enum err err = ERR_OK;
-	bool first = true;
-	for (size_t n; !err && (n = fread(block, 1, BLOCK, f)) > 0; first = false) {
-		if (first)
-			err = begin(in, block, n, e);
-		if (!err)
-			err = pass_on(in, block, n, e);
-	}
+	for (size_t n; !err && (n = fread(block, 1, BLOCK, f)) > 0;)
+		err = add(in, 0, block, n, e);
 	if (!err && ferror(f))
 		err = error_set(e, ERR_IO, "%s", strerror(errno));
-	if (!err && in->unpacker && !unpacker_complete(in->unpacker))
-		err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(in->unpacker));
-	if (!err && in->unpacker && unpacker_trails(in->unpacker))
-		complain(in->path, "bytes behind its gzip are ignored");
-	return err;
+	return err ? err : end_layers(in, e);
 }
 
 enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e),
@@ -83,8 +108,10 @@ enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t 
 		err = read_all(&in, f, block, e);
 	if (f)
 		fclose(f);
-	unpacker_free(in.unpacker);
-	free(in.inflated);
+	for (unsigned i = 0; i < LAYERS; i++) {
+		unpacker_free(in.layers[i].unpacker);
+		free(in.layers[i].inflated);
+	}
 	free(block);
 	return err;
 }

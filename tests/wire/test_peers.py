@@ -3,8 +3,12 @@
 service: the value that goes in, the value that comes out, and whose test it is. Where we answer otherwise on purpose, the
 row says what and docs/sym-files.md or docs/api.md why."""
 
+import codecs
+import gzip
 import json
 import os
+import re
+import subprocess
 from urllib.parse import quote
 
 import pytest
@@ -12,7 +16,8 @@ import pytest
 from client import job
 from stack import ROOT, Stack
 from symbols import debug_id
-from test_sym_uploads import QUICK, Store, path_of, text_of
+from test_sym_uploads import QUICK, Store, path_of, text_of, zstd
+from test_symbtool import SYMBTOOL
 from test_zip_uploads import form, token, zip_of
 
 BREAKPAD = "breakpad, basic_source_line_resolver_unittest"
@@ -187,6 +192,37 @@ def test_what_we_answer_otherwise_has_a_reason(service, number):
     assert answer(service, f"other{number}.so", offset)[0] == frame
     with open(os.path.join(ROOT, document), encoding="utf-8") as file:
         assert words in file.read(), words
+
+
+# ---- how files come ----
+
+PACKED = {
+    "a byte order mark": (lambda text: codecs.BOM_UTF8 + text, None),
+    "gzip": (gzip.compress, None),
+    "bytes behind gzip": (lambda text: gzip.compress(text) + b"behind", None),
+    "gzip in gzip": (lambda text: gzip.compress(gzip.compress(text)), None),
+    "zstd in gzip": (lambda text: gzip.compress(zstd(text)), None),
+    "gzip three times": (lambda text: gzip.compress(gzip.compress(gzip.compress(text))), "packed as gzip once more|a gzip file: unpack it first"),
+    "UTF-16": (lambda text: text.decode().encode("utf-16"), "it is UTF-16, not UTF-8"),
+    "HTML": (lambda text: b"<html>no such file</html>", "HTML or XML"),
+}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_files_are_read_or_named_alike_by_server_and_symbtool(service, tmp_path, kind):
+    pack, refusal = PACKED[kind]
+    name = f"{kind.replace(' ', '-')}.so"
+    data = pack(f"MODULE Linux x86_64 {debug_id(name)} {name}\nFUNC 20 10 0 f\n".encode())
+    service.symbols.put(name, debug_id(name), data)
+    path = tmp_path / f"{name}.sym"
+    path.write_bytes(data)
+    told = subprocess.run([SYMBTOOL, "symbolicate", path, "0x20"], capture_output=True, text=True, timeout=60)
+    function = service.client.frames([name, debug_id(name)], [0x20])[0].get("function")
+    assert function == (None if refusal else "f") and told.stdout.split()[1:2] == ["??" if refusal else "f"], told
+    if refusal:
+        checked = subprocess.run([SYMBTOOL, "check", path], capture_output=True, text=True, timeout=60)
+        logged = [line["text"] for line in service.node.daemon.log_lines() if name in line.get("text", "")]
+        assert checked.returncode == 1 and re.search(refusal, checked.stdout + checked.stderr) and re.search(refusal, logged[0]), (checked, logged)
 
 
 # ---- ids ----
