@@ -17,6 +17,7 @@ struct open_scope {
 
 /* What is around each entry that is open. */
 struct open_scopes {
+	bool of_functions;        /* functions are scopes of all that they declare */
 	struct open_scope *outer; /* outside of it */
 	size_t count;
 	uint32_t cap;
@@ -44,7 +45,7 @@ static bool add_item(struct scopes *s, const uint8_t *die, bool function, struct
 	return array_append(&s->items, &s->cap, &s->count, &scope, sizeof scope);
 }
 
-/* A function is a scope of the classes in it, not of what else it declares. */
+/* A function is a scope of the classes in it, not of what else it declares; but in D. */
 static bool add_scope(struct scopes *s, const struct die *d, struct open_scopes *open)
 {
 	const uint8_t *function = open->current.function;
@@ -58,6 +59,8 @@ static bool enter_scope(struct scopes *s, const struct die *d, struct open_scope
 {
 	if (!array_append(&open->outer, &open->cap, &open->count, &open->current, sizeof open->current))
 		return false;
+	if (d->abbrev->tag == DW_TAG_subprogram && open->of_functions)
+		return add_item(s, d->at, true, open) && add_change(s, d->attrs, open->current.scope);
 	if (d->abbrev->tag == DW_TAG_subprogram)
 		open->current.function = d->at;
 	return !is_scope(d->abbrev->tag) || add_scope(s, d, open);
@@ -77,6 +80,8 @@ enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_tabl
 {
 	struct open_scopes open = {.current = {SCOPE_NONE, NULL}};
 	struct die d = {0};
+	Dwarf_Die unit = *root;
+	open.of_functions = dwarf_srclang(&unit) == DW_LANG_D;
 	enum err err = die_unit_open(&s->unit, root, abbrevs, e);
 	while (!err && !(err = die_next(&s->unit, &d, e))) {
 		bool ok = !d.abbrev ? leave_scope(s, &d, &open) : !d.abbrev->children || enter_scope(s, &d, &open);

@@ -35,7 +35,8 @@ struct scopes {
 /* Scans the unit of root. s is cleared; it must be freed even after an error. */
 enum err scopes_read(struct scopes *s, const Dwarf_Die *root, struct abbrev_table *abbrevs, struct error *e);
 void scopes_free(struct scopes *s);
-/* The innermost scope around an entry of the unit, or SCOPE_NONE. A function is one for the classes in it alone. */
+/* The innermost scope around an entry of the unit, or SCOPE_NONE. A function is one for the classes in it alone; in D
+ * for the functions in it, too. */
 ptrdiff_t scopes_around(const struct scopes *s, const uint8_t *die);
 
 #endif

@@ -333,7 +333,7 @@ LAMBDA = re.compile(r"\{lambda\([^{}]*\)(#\d+)?\}|'lambda\d*'\([^()]*\)|<lambda\
 def split_name(name):
     """Its parts between "::" (or "." in D): each its word with template arguments, and parameters behind it."""
     name = CLONE.sub("", re.sub(r"( \[clone [^]]*\]| \(\.[a-z.0-9]+\)|\.\d+)+$", "", re.sub(r"::h[0-9a-f]{16}$", "", name)))
-    name = LAMBDA.sub("{lambda}", name)
+    name = LAMBDA.sub("{lambda}", name).replace("<lambda>", "lambda")  # the latter: gcc's constructors of their classes
     name = re.sub("|".join(sorted(SPELLED, key=len, reverse=True)), lambda m: SPELLED[m[0]], name).replace("::<", "<")
     name = OPERATOR.sub(lambda m: "operator" + m[1].replace("<", "\3").replace(">", "\4"), name).replace("operator()", "operator\2")
     parts, word, depth = [], "", 0
@@ -349,7 +349,6 @@ def split_name(name):
 
 def split_part(part):
     """Its word, template arguments and parameters; what is missing is empty. A return type is left out."""
-    part = part.replace("<lambda>", "lambda")  # gcc's constructors of their classes
     if part.startswith(("(anonymous", "{", "<")):
         return part, "", ""
     found = re.fullmatch(r"(?:(?:non-virtual |virtual )?thunk to )?([^<(]*)(<.*>)?(\(.*\).*)?", part, re.S)
@@ -1328,6 +1327,8 @@ def check_d(tool, folder):
         want = subprocess.run(["c++filt", "-s", "dlang", *(f[2] for f in own)], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
         got = [records.frames(int(f[0], 16))[-1][:2] for f in own]
         check("gdc", len(own) >= 4 and got == [(name, source) for name in want], options, got, want)
+        inner = {r["func"] for _, r in records.ranges if ".inner" in r["func"] or r["func"] == "inner"}
+        check("gdc", inner == {"shop.Till.total(int).inner" + ("(int)" if options == ["-O0"] else "")}, options, inner)
 
 
 def check_chain(tool, folder):
