@@ -142,6 +142,11 @@ static enum bucket_outcome find_package(struct elf_load *l, int *file)
 	return outcome;
 }
 
+static bool is_folder(const struct elf_load *l)
+{
+	return bucket_source_is_folder(l->sources->buckets, l->source);
+}
+
 /* A dwz file has a build id as long, but another name. */
 static enum bucket_outcome find_pdb(struct elf_load *l, struct str file_name, const struct build_id *id, int *file)
 {
@@ -149,6 +154,8 @@ static enum bucket_outcome find_pdb(struct elf_load *l, struct str file_name, co
 	enum bucket_outcome outcome = BUCKET_MISSING;
 	bool wanted = l->kind == BUCKET_ELF && layout_name(name, file_name) && strcasestr(name, ".pdb");
 	for (unsigned n = 0; wanted && outcome == BUCKET_MISSING && layout_windows_path(path, n, name, id); n++)
+		outcome = fetch_path(l, path, file);
+	if (wanted && outcome == BUCKET_MISSING && is_folder(l) && layout_flat_path(path, 0, name, id))
 		outcome = fetch_path(l, path, file);
 	return outcome;
 }
@@ -290,21 +297,28 @@ static void load_whole(struct elf_load *l, const struct build_id *id)
 		load_files(l, LAYOUT_CODE, id);
 }
 
-/* Asks for one file after the other, by name and id, until one says anything. */
-static void load_named(struct elf_load *l, bool (*layout)(char *, unsigned, const char *, const struct build_id *),
-        const char *name, const struct build_id *id)
+/* Of layouts.h: paths by name and id, by number from 0 on. */
+typedef bool named_layout(char *out, unsigned number, const char *name, const struct build_id *id);
+
+/* The file at a path, if it is there. */
+static enum bucket_outcome load_path(struct elf_load *l, const char *path)
 {
 	int file;
+	enum bucket_outcome outcome = fetch_path(l, path, &file);
+	if (outcome != BUCKET_OK)
+		return outcome;
+	outcome = read_file(l, file);
+	close(file);
+	return outcome;
+}
+
+/* Asks for one file after the other, by name and id, until one says anything. */
+static void load_named(struct elf_load *l, named_layout *layout, const char *name, const struct build_id *id)
+{
 	unsigned number = 0;
-	for (; layout(l->named, number, name, id); number++) {
-		enum bucket_outcome outcome = fetch_path(l, l->named, &file);
-		if (outcome == BUCKET_OK) {
-			outcome = read_file(l, file);
-			close(file);
-		}
-		if (outcome != BUCKET_MISSING || l->report->error.code)
+	for (; layout(l->named, number, name, id); number++)
+		if (load_path(l, l->named) != BUCKET_MISSING || l->report->error.code)
 			return;
-	}
 	if (number > 0) /* else it is no id of such a file */
 		bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
 }
@@ -316,6 +330,43 @@ static void tell_missing(struct elf_load *l, const char *text)
 		return;
 	error_set(&l->report->error, ERR_MISSING, "%s", text);
 	bucket_result_set(l->result, BUCKET_MISSING, "%s", text);
+}
+
+/* In a folder by names alone, where a file of another build does not stand for its neighbours. */
+static void load_flat(struct elf_load *l, const char *name, const struct build_id *id)
+{
+	for (unsigned n = 0; layout_flat_path(l->named, n, name, id); n++) {
+		struct error before = l->report->error;
+		struct bucket_result result = *l->result;
+		enum bucket_outcome outcome = load_path(l, l->named);
+		if (outcome != BUCKET_MISSING && outcome != BUCKET_BROKEN)
+			return;
+		if (before.code && outcome == BUCKET_MISSING) { /* the first tells why */
+			l->report->error = before;
+			l->result->outcome = result.outcome;
+			memcpy(l->result->text, result.text, sizeof result.text);
+		}
+	}
+}
+
+static bool is_missing(const struct elf_load *l)
+{
+	return l->result->outcome == BUCKET_MISSING && !l->report->error.code;
+}
+
+/* A program of Windows or its PDB file. */
+static void load_windows(struct elf_load *l, const char *name, const struct build_id *id)
+{
+	int file;
+	load_named(l, layout_windows_path, name, id);
+	if (!is_missing(l) || !is_folder(l))
+		return;
+	load_flat(l, name, id);
+	if (!is_missing(l) || !layout_pointer_path(l->named, name, id) || fetch_path(l, l->named, &file) != BUCKET_OK)
+		return;
+	close(file);
+	tell_missing(l, "its place in the source has a file.ptr, which leads elsewhere and is not followed: put the "
+	                "file there");
 }
 
 /* A debug id is made of the first bytes of a build id, in one of two orders: a folder tells the rest, unless several
@@ -337,11 +388,6 @@ static void load_debug_id(struct elf_load *l)
 		tell_missing(l, "several build ids begin with this debug id: give the whole build id");
 	else if (s.found.len > 0)
 		load_whole(l, &s.found);
-}
-
-static bool is_missing(const struct elf_load *l)
-{
-	return l->result->outcome == BUCKET_MISSING && !l->report->error.code;
 }
 
 /* The whole id of a Mach-O file, which a debug id has in the order of its bytes. */
@@ -376,7 +422,7 @@ static void load(struct elf_load *l)
 	layout_name(name, l->taker->name);
 	if (question->windows) {
 		if (l->kind == BUCKET_ELF && !l->taker->executable)
-			load_named(l, layout_windows_path, name, &question->whole);
+			load_windows(l, name, &question->whole);
 		return;
 	}
 	if (question->whole.len > 0)
@@ -388,7 +434,7 @@ static void load(struct elf_load *l)
 	/* A code id. Build ids of ELF may be as long as those of PDB files. */
 	bool windows = question->whole.len != WINDOWS_ID_BYTES || strcasestr(name, ".pdb");
 	if (is_missing(l) && l->kind == BUCKET_ELF && windows)
-		load_named(l, layout_windows_path, range ? range->pe_name : name, &question->whole);
+		load_windows(l, range ? range->pe_name : name, &question->whole);
 }
 
 struct job_limits elf_job_limits(const struct config *c)

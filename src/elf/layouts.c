@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { CODE_ID_BYTES = 8 }; /* of a Windows program: its time stamp and the size of its image */
 enum { DIVIDED_MIN = 2 };   /* bytes; a folder has the first */
@@ -85,6 +86,26 @@ bool layout_windows_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char
 		out[n - 1] = '_';
 	if (number == 2)
 		lower(out);
+	return true;
+}
+
+bool layout_pointer_path(char out[LAYOUT_NAMED_MAX], const char *name, const struct build_id *id)
+{
+	if (!layout_windows_path(out, 0, name, id))
+		return false;
+	strcpy(strrchr(out, '/') + 1, "file.ptr"); /* the room is for two names */
+	return true;
+}
+
+bool layout_flat_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id)
+{
+	static const char *const programs[] = {"exe", "dll"};
+	const char *end = strrchr(name, '.');
+	bool is_pdb = end && strcasecmp(end, ".pdb") == 0;
+	if ((id->len != CODE_ID_BYTES && id->len != WINDOWS_ID_BYTES) || !*name || number > (is_pdb ? 2 : 0))
+		return false;
+	int stem = (int)(is_pdb && number ? end + 1 - name : 0);
+	snprintf(out, LAYOUT_NAMED_MAX, "%.*s%s", stem, name, stem ? programs[number - 1] : name);
 	return true;
 }
 

@@ -19,6 +19,11 @@ bool layout_path(char out[LAYOUT_PATH_MAX], enum bucket_kind kind, enum layout_u
  * its id: the time stamp and the size of the image, four bytes each, big-endian; or a GUID and an age. */
 enum { LAYOUT_NAME_MAX = 128, LAYOUT_NAMED_MAX = LAYOUT_PATH_MAX + 2 * LAYOUT_NAME_MAX };
 bool layout_windows_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id);
+/* Where symstore has the note that the file of this name and id is elsewhere. */
+bool layout_pointer_path(char out[LAYOUT_NAMED_MAX], const char *name, const struct build_id *id);
+/* The same in a folder of programs and their PDB files, by name alone: the file; then, of a PDB file that is not there,
+ * the program. */
+bool layout_flat_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id);
 /* The same of the dSYM file of a Mach-O program; id: its UUID. name: of the program; "": not known. */
 bool layout_mac_path(char out[LAYOUT_NAMED_MAX], unsigned number, const char *name, const struct build_id *id);
 /* Whether it is a file's name of letters, digits, '.', '_', '+' and '-' only; then it is copied. */

@@ -47,8 +47,9 @@ struct extraction {
 	struct name_symbols name_symbols;
 	char absence[EXTRACT_NOTE_LENGTH]; /* that there are no debug data, and what helps */
 	bool pads;
-	bool go;     /* Go's table was read */
-	bool others; /* there are functions that nobody asked for */
+	bool lacks_pdb; /* the program names one that is not there */
+	bool go;        /* Go's table was read */
+	bool others;    /* there are functions that nobody asked for */
 	struct join join;
 };
 
@@ -147,7 +148,7 @@ static void note_split(struct extraction *x)
 	const struct split_source *s = &x->dwarf.split;
 	if (x->has_pdb)
 		return;
-	x->stats->lacking = x->dwarf.missing[0] ? x->unit_count : s->missing;
+	x->stats->lacking = (x->dwarf.missing[0] ? x->unit_count : s->missing) + x->lacks_pdb;
 	if (s->missing > 0)
 		add_note(x->stats,
 		        "the entries of %" PRIu64 " of %" PRIu64
@@ -266,9 +267,11 @@ static bool fetch(struct extraction *x, const uint8_t *id, size_t len, const cha
 static bool fetch_debug_file(struct extraction *x, char found[PATH_MAX])
 {
 	GElf_Word unused;
-	const char *name =
+	const char *pdb =
 	        elf_view_kind(x->file.elf) == VIEW_WINDOWS ? dwelf_elf_gnu_debuglink(x->file.elf, &unused) : NULL;
-	return fetch(x, x->wanted.id.bytes, x->wanted.id.len, name, found);
+	bool fetched = fetch(x, x->wanted.id.bytes, x->wanted.id.len, pdb, found);
+	x->lacks_pdb = pdb && !fetched;
+	return fetched;
 }
 
 /* The file of shared entries. */

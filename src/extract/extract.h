@@ -35,10 +35,12 @@ enum { EXTRACT_NOTES = 8, EXTRACT_NOTE_LENGTH = 512 };
 
 struct extract_stats {
 	uint64_t units, ranges, pads;
-	uint64_t lacking; /* units of which entries are in files that are not there: split units, shared entries */
-	bool dynamic;     /* all names come from dynamic symbols */
-	bool pads_known;  /* false: no return pads, since calls of this machine are not known */
-	char debug_file[PATH_MAX];                      /* the other file that was used; empty: none */
+	/* Units of which entries are in files that are not there: split units, shared entries. A missing PDB file
+	 * counts as one. */
+	uint64_t lacking;
+	bool dynamic;              /* all names come from dynamic symbols */
+	bool pads_known;           /* false: no return pads, since calls of this machine are not known */
+	char debug_file[PATH_MAX]; /* the other file that was used; empty: none */
 	char notes[EXTRACT_NOTES][EXTRACT_NOTE_LENGTH]; /* for the user: what is missing, and what would help */
 	unsigned note_count;
 };

@@ -322,7 +322,8 @@ enum reason offmap_reason(const struct offmap *m, uint64_t offset, const struct 
 {
 	if (answer->found)
 		return REASON_NONE;
-	if (!m->code_count)
+	/* nothing, or only what a program exports whose debug data are in a file that is not there */
+	if (!m->code_count || (m->lacking && !m->lines))
 		return REASON_STRIPPED;
 	if (offset < m->code_first[0])
 		return REASON_BELOW_FIRST;

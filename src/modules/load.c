@@ -279,7 +279,7 @@ static void log_lacking(const struct load *l, uint64_t units)
 {
 	if (units)
 		log_event(LOG_LEVEL_INFO, "files missing",
-		        "%s/%s: entries of %llu units are in .dwo, .dwp or dwz files that its source lacks",
+		        "%s/%s: entries of %llu units are in .dwo, .dwp, dwz or PDB files that its source lacks",
 		        l->name.data, l->id.data, (unsigned long long)units);
 }
 

@@ -30,10 +30,17 @@ struct source {
 	const struct bucket_backend *backend;
 	void *own;         /* the backend's */
 	const char *above; /* before all paths: empty, or with a final slash */
-	bool two_levels;
+	bool two_levels;   /* as its URL says */
+	/* Whether index2.txt says so of files of Windows, and when it was looked for last; 0: never. */
+	atomic_bool has_index2;
+	_Atomic(int64_t) index2_looked;
 };
 
 enum { SOURCES_MAX = CONFIG_LIST_MAX + 3 };
+enum {
+	INDEX2_AGAIN = 600,     /* seconds after which a source without index2.txt is asked for it again */
+	INDEX2_MAX = 64 * 1024, /* bytes */
+};
 
 struct bucket_sources {
 	unsigned count;
@@ -330,17 +337,54 @@ char *bucket_locate(
 	return own ? s->backend->locate(own, make_path(path, object, s), zstd, result) : NULL;
 }
 
+static bool discard(void *arg, const uint8_t *data, size_t len)
+{
+	(void)arg;
+	(void)data;
+	(void)len;
+	return true;
+}
+
+/* NAME/ID/NAME, where the last letter may differ (NAME/ID/NAM_), or NAME/ID/file.ptr: what symstore puts. */
+static bool is_symstore_path(const char *path)
+{
+	const size_t name = strcspn(path, "/"), id = path[name] ? strcspn(path + name + 1, "/") : 0;
+	if (!name || !id || !path[name + 1 + id])
+		return false;
+	const char *file = path + name + 1 + id + 1;
+	return strcmp(file, "file.ptr") == 0 || (strlen(file) == name && strncasecmp(file, path, name - 1) == 0);
+}
+
 /* In a symstore of two levels all is below the first two characters of its first part. NULL: it is too long, or cannot
  * be there. */
 static const char *plain_path(char to[BUCKET_PATH_MAX], const struct source *s, const char *path)
 {
 	if (strlen(path) > BUCKET_PLAIN_MAX)
 		return NULL;
-	if (!s->two_levels)
+	if (!s->two_levels && !(atomic_load(&s->has_index2) && is_symstore_path(path)))
 		return path;
 	int first = (int)strnlen(path, 2);
 	snprintf(to, BUCKET_PATH_MAX, "%.*s/%s", first, path, path);
 	return strncmp(to, "../", 3) != 0 && strncmp(to, "./", 2) != 0 ? to : NULL;
+}
+
+/* A symstore of two levels has an index2.txt, whatever is in it. Not of use to a transfer that has begun. */
+static void look_for_index2(struct bucket_client *c, unsigned source, const char *path, const atomic_bool *cancel)
+{
+	struct source *s = &c->sources->items[source];
+	const int64_t now = clock_now(), looked = atomic_load(&s->index2_looked);
+	if (s->kind != BUCKET_ELF || s->two_levels || atomic_load(&s->has_index2) || !is_symstore_path(path) ||
+	        (looked && now - looked < INDEX2_AGAIN * SECOND))
+		return;
+	struct bucket_raw_sink sink = {.add = discard};
+	struct bucket_result result = {0};
+	bucket_body_start_raw(&c->body, &sink, INDEX2_MAX);
+	c->body.no_page = true;
+	try_source(c, source, "index2.txt", cancel, &result);
+	if (result.outcome == BUCKET_OK)
+		atomic_store(&s->has_index2, true);
+	if (result.outcome != BUCKET_FAILED && result.outcome != BUCKET_ABORTED)
+		atomic_store(&s->index2_looked, now);
 }
 
 /* Of a path: the body is ready to take it. */
@@ -350,6 +394,7 @@ static void fetch_path(struct bucket_client *c, unsigned source, const char *pat
 	char text[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
 	const char *whole = plain_path(text, &c->sources->items[source], path);
+	c->body.no_page = true;
 	if (whole)
 		try_source(c, source, whole, cancel, result);
 	else
@@ -359,6 +404,7 @@ static void fetch_path(struct bucket_client *c, unsigned source, const char *pat
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
+	look_for_index2(c, source, path, cancel);
 	bucket_body_start(&c->body, sink, max);
 	fetch_path(c, source, path, cancel, result);
 }
@@ -366,6 +412,7 @@ void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *pat
 void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
+	look_for_index2(c, source, path, cancel);
 	bucket_body_start_raw(&c->body, sink, max);
 	fetch_path(c, source, path, cancel, result);
 }
@@ -375,28 +422,28 @@ char *bucket_locate_path(
 {
 	const struct source *s = &c->sources->items[source];
 	char text[BUCKET_PATH_MAX];
-	const char *whole = plain_path(text, s, path);
 	*result = (struct bucket_result){.outcome = BUCKET_FAILED};
-	void *own = s->backend->locate && whole ? own_client(c, source) : NULL;
+	if (!s->backend->locate)
+		return NULL;
+	look_for_index2(c, source, path, NULL);
+	const char *whole = plain_path(text, s, path);
+	void *own = whole ? own_client(c, source) : NULL;
 	return own ? s->backend->locate(own, whole, zstd, result) : NULL;
+}
+
+bool bucket_source_is_folder(const struct bucket_sources *s, unsigned source)
+{
+	return s->items[source].backend == &bucket_file;
 }
 
 enum err bucket_list(
         struct bucket_client *c, unsigned source, const char *folder, store_found *found, void *arg, struct error *e)
 {
 	struct bucket_listing flat = {found, arg, true};
-	if (c->sources->items[source].backend != &bucket_file)
+	if (!bucket_source_is_folder(c->sources, source))
 		return error_set(e, ERR_CONFIG, "a source that cannot be listed");
 	void *own = own_client(c, source);
 	return own ? bucket_file.list(own, folder, &flat, NULL, e) : no_memory(e);
-}
-
-static bool discard(void *arg, const uint8_t *data, size_t len)
-{
-	(void)arg;
-	(void)data;
-	(void)len;
-	return true;
 }
 
 /* An object that cannot exist: none has a name without slashes. debuginfod answers 503 to a path that is none of its

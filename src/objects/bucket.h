@@ -13,7 +13,8 @@
 #include "objects/object.h"
 
 /* The sources in the configuration, shared by all threads. A URL that ends in "#symstore" has the two-level layout of
- * symstore: a folder named after the first two characters of the name above all. */
+ * symstore: a folder named after the first two characters of the name above all. Of executables and their debug files
+ * an index2.txt in the source says so, too, for paths as symstore has them. */
 struct bucket_sources;
 struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e);
 /* With these URLs alone. */
@@ -71,9 +72,11 @@ enum bucket_kind {
 	BUCKET_ELF,        /* the same in the layouts of trees of such files: "elf+" URLs */
 };
 enum bucket_kind bucket_kind_of_url(const char *url);
+/* Whether it is a directory. */
+bool bucket_source_is_folder(const struct bucket_sources *s, unsigned source);
 enum bucket_kind bucket_source_kind(const struct bucket_sources *s, unsigned source);
 /* One attempt at any object, of at most max bytes inflated, by its percent-encoded path below the source. One of more
- * than BUCKET_PLAIN_MAX bytes is missing. */
+ * than BUCKET_PLAIN_MAX bytes is missing, and so is one that is a page of HTML: the listing of a folder. */
 enum { BUCKET_PLAIN_MAX = 3 * 1024 };
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result);

@@ -27,6 +27,7 @@ struct bucket_body {
 	const struct bucket_sink *sink;
 	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
 	bool begun;                        /* raw knows the head */
+	bool no_page;                      /* HTML, such as the listing of a folder, is not the object */
 	struct body_layer {
 		struct packing_head head;
 		uint64_t bytes;            /* seen in this layer: in the first those of the object */

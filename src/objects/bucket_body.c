@@ -171,6 +171,8 @@ static bool layer_add(struct bucket_body *b, unsigned level, const uint8_t *data
 
 enum bucket_outcome bucket_body_begin(struct bucket_body *b, const struct bucket_head *head)
 {
+	if (b->no_page && head->page && b->outcome == BUCKET_OK)
+		stop_body(b, BUCKET_MISSING, "a page of HTML, such as a listing, and no file");
 	bool first = b->raw && b->raw->begin && !b->begun && b->outcome == BUCKET_OK;
 	if (first && !b->raw->begin(b->raw->arg, head))
 		stop_body(b, BUCKET_ABORTED, "stopped by the reader");

@@ -25,6 +25,7 @@ struct bucket_head {
 	bool sized;
 	uint64_t length;        /* if it is sized: bytes as they are stored */
 	char etag[BUCKET_ETAG]; /* as the source sends it, with its quotes; empty: none */
+	bool page;              /* HTML, as its Content-Type says */
 };
 /* Where an object goes as it is stored: begin (may be NULL) once, then add for each piece. Returning false aborts the
  * transfer. How long add takes counts towards no limit: it may wait for somebody who reads slowly. */

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <curl/curl.h>
@@ -337,6 +338,8 @@ static void read_head(struct transfer *t)
 	r->head.length = r->head.sized ? (uint64_t)length : 0;
 	const char *etag = header(t->easy, "ETag", &ignored);
 	snprintf(r->head.etag, sizeof r->head.etag, "%s", etag ? etag : "");
+	const char *type = header(t->easy, "Content-Type", &ignored);
+	r->head.page = type && strncasecmp(type, "text/html", strlen("text/html")) == 0;
 	r->date = date_of(t->easy);
 }
 

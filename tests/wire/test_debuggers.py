@@ -2,7 +2,7 @@
 """Executables and debug files for debuggers, through nginx: as debuginfod has them (gdb, lldb, perf, elfutils), and as servers of
 Windows' symbols do (what symsrv asks)."""
 
-import functools
+import contextlib
 import glob
 import gzip
 import hashlib
@@ -258,6 +258,11 @@ def named(stack, name, ident, offset, node=0):
     return reply.json()["results"][0]["stacks"][0][0].get("function")
 
 
+def unnamed(stack, module, offset):
+    """Why, as the reply for developers has it."""
+    return stack.client.v5({"jobs": [{"memoryMap": [module], "stacks": [[[0, offset]]]}]}, Debug="1")["debug"]["unnamed"]
+
+
 def stored(stack):
     return sorted(os.path.relpath(os.path.join(folder, f), stack.store) for folder, _, files in os.walk(stack.store) for f in files)
 
@@ -372,19 +377,93 @@ def test_elf_modules_are_not_looked_for_as_mach_o():
             assert json.loads(s.bucket.ask("_hits"))["total"] == asked, name
 
 
+@contextlib.contextmanager
+def listed(folder):
+    """A web server of it that makes listings of folders, and what it was asked for."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *given):
+            super().__init__(*given, directory=str(folder))
+
+        def log_request(self, *given):
+            asked.append(self.path)
+
+        def log_message(self, *given):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", asked
+        server.shutdown()
+
+
 def test_a_symstore_of_two_levels(made, tmp_path):
-    """symstore /: an index2.txt, and a folder of the first two letters above each name."""
+    """symstore /: an index2.txt, and a folder of the first two letters above each name. It is found without being told."""
     ident = pdb_id(made.path("x64.pdb"))
     folder = tmp_path / "x6" / "x64.pdb" / ident
     folder.mkdir(parents=True)
     shutil.copy(made.path("x64.pdb"), folder)
     (tmp_path / "index2.txt").write_text("")
     os.chmod(tmp_path, 0o755)
-    for end, there in (("#symstore", True), ("", False)):
-        with Stack(bucket=False, memcached=0, config={"source": f"elf+file://{tmp_path}{end}", "file_downloads": "stream"}) as s:
-            assert bool(named(s, "x64.pdb", ident, 0x1010)) is there
-            assert s.client.get(f"/x64.pdb/{ident}/x64.pdb").status == (200 if there else 404)
-            s.client.get(f"/..pdb/{ident}/..pdb").error(404)
+    with listed(tmp_path) as (url, asked):
+        for source in (f"elf+file://{tmp_path}#symstore", f"elf+file://{tmp_path}", f"elf+{url}"):
+            with Stack(bucket=False, memcached=0, config={"source": source, "file_downloads": "stream"}) as s:
+                assert s.client.get(f"/x64.pdb/{ident}/x64.pdb").status == 200, source
+                assert named(s, "x64.pdb", ident, 0x1010), source
+                s.client.get(f"/..pdb/{ident}/..pdb").error(404)
+        assert asked.count("/index2.txt") == 2  # for names, and for downloads
+        os.remove(tmp_path / "index2.txt")
+        with Stack(bucket=False, memcached=0, config={"source": f"elf+{url}"}) as s:
+            asked.clear()
+            assert [named(s, name, ident, 0x1010) for name in ("x64.pdb", "other.pdb")] == [None, None]
+            assert asked.count("/index2.txt") == 1 and not [path for path in asked if path.startswith(("/x6/", "/ot/"))]
+
+
+def test_a_file_ptr_is_refused_with_a_word(made, tmp_path):
+    ident = pdb_id(made.path("x64.pdb"))
+    (tmp_path / "x64.pdb" / ident).mkdir(parents=True)
+    (tmp_path / "x64.pdb" / ident / "file.ptr").write_text("PATH:\\\\server\\share\\x64.pdb")
+    os.chmod(tmp_path, 0o755)
+    with Stack(bucket=False, config={"source": f"elf+file://{tmp_path}"}) as s:
+        (told,) = unnamed(s, ["x64.pdb", ident], 0x1010)["modules"].values()
+        assert told.startswith("not found: its place in the source has a file.ptr"), told
+
+
+EXPORTING = """
+__attribute__((noinline)) static int hidden(int x) { volatile int kept[64]; kept[x & 7] = x; return kept[1] + 3; }
+__attribute__((noinline)) int shown(int x) { return hidden(x) * 7; }
+int start(void) { return shown(1); }
+"""
+
+
+def test_a_program_gives_what_it_exports_until_its_pdb_is_there(tmp_path):
+    """Only the debug id is known, as crash reports have it; the PDB file comes later, and that of another build counts for nothing."""
+    (tmp_path / "a.c").write_text(EXPORTING)
+    call("clang", "-target", "x86_64-pc-windows-msvc", "-O1", "-g", "-gcodeview", "-ffreestanding", "-fasynchronous-unwind-tables", "-c", "a.c", "-o", "a.obj", cwd=tmp_path)
+    link = [tool("lld-link"), "/nologo", "/nodefaultlib", "/entry:start", "/subsystem:console", "/debug:full", "/export:shown", "a.obj"]
+    call(*link, "/out:app.exe", "/pdb:app.pdb", cwd=tmp_path)
+    call(*link, "/out:other.exe", "/pdb:other.pdb", "/guard:no", "/base:0x150000000", cwd=tmp_path)
+    ident = pdb_id(tmp_path / "app.pdb")
+    rows = re.findall(r"S_GPROC32 .*`(\w+)`|S_LPROC32 .*`(\w+)`|addr = 0001:(\d+)", call(tool("llvm-pdbutil"), "dump", "-symbols", tmp_path / "app.pdb"))
+    names, at = [g or l for g, l, _ in rows if g or l], [int(a) for _, _, a in rows if a]
+    offset = {name: 0x1000 + start for name, start in zip(names, at)}
+    builds = tmp_path / "builds"
+    builds.mkdir()
+    os.chmod(tmp_path, 0o755)
+    shutil.copy(tmp_path / "app.exe", builds)
+    with Stack(bucket=False, config={"source": f"elf+file://{builds}", "missing_ttl": "1s", "file_downloads": "stream"}) as s:
+        ask = lambda: s.client.frames(["app.pdb", ident], [offset["shown"], offset["hidden"]])  # noqa: E731
+        shown, hidden = ask()
+        assert shown["function"] == "shown" and "line" not in shown and "function" not in hidden, (shown, hidden)
+        assert unnamed(s, ["app.pdb", ident], offset["hidden"])["frames"] == {"stripped": 1}
+        shutil.copy(tmp_path / "other.pdb", builds / "app.pdb")
+        assert s.client.frames(["app.pdb", pdb_id(tmp_path / "other.pdb")], [offset["hidden"]])[0]["function"].startswith("hidden")
+        shutil.copy(tmp_path / "app.pdb", builds)
+        shown, hidden = wait_for(lambda: (lambda f: f if f[0].get("line") else None)(ask()), "the PDB is read")
+        assert (shown["line"], hidden["line"], hidden["function"].split("(")[0]) == (3, 2, "hidden")
+        shutil.copy(tmp_path / "other.pdb", builds / "app.pdb")
+        assert "another file" in str(unnamed(s, ["app.pdb", "0" * 31 + "11"], 0x1010)["modules"])
 
 
 REDIRECTING = """
@@ -441,12 +520,23 @@ def test_a_folder_of_build_ids_is_no_file(tmp_path):
     """What is asked for by the first byte of a build id alone would be a folder, of which many web servers have a listing."""
     (tmp_path / ".build-id" / "ab").mkdir(parents=True)
     (tmp_path / ".build-id" / "ab" / "cdef.debug").write_bytes(b"\x7fELF of somebody")
-    listing = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), listing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        config = {"source": f"elf+http://127.0.0.1:{server.server_port}/", "file_downloads": "stream"}
-        with Stack(bucket=False, memcached=0, config=config) as s:
+    with listed(tmp_path) as (url, _):
+        with Stack(bucket=False, memcached=0, config={"source": f"elf+{url}", "file_downloads": "stream"}) as s:
             assert s.client.get("/buildid/abcdef/debuginfo").raw == b"\x7fELF of somebody"
             for what in "executable", "debuginfo", "section/.text":
                 s.client.get(f"/buildid/ab/{what}").error(404)
-        server.shutdown()
+
+
+def test_a_listing_of_perfs_cache_is_no_file(place, tmp_path):
+    """Where Debian has the program, perf's cache has a folder: .build-id/xx/yyyy/elf."""
+    folder = tmp_path / ".build-id" / place.id[:2] / place.id[2:]
+    folder.mkdir(parents=True)
+    shutil.copy(place.executable, folder / "elf")
+    with listed(tmp_path) as (url, asked):
+        with Stack(bucket=False, memcached=0, config={"source": f"elf+{url}", "file_downloads": "stream"}) as s:
+            got = s.client.get(f"/buildid/{place.id}/executable")
+            assert got.status == 200 and hashlib.sha256(got.raw).hexdigest() == digest(place.executable)
+            address = re.search(r"\.text +PROGBITS +([0-9a-f]+)", call("readelf", "-SW", place.executable))[1]
+            code = s.client.post("/asm/v1", {"name": "program", "codeId": place.id, "startAddress": f"0x{address}", "size": "0x10"})
+            assert code.status == 200 and code.json()["instructions"], code
+        assert any(path.endswith(place.id[2:] + "/") for path in asked)  # the listing was there
