@@ -345,11 +345,12 @@ static bool discard(void *arg, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* NAME/ID/NAME, where the last letter may differ (NAME/ID/NAM_), or NAME/ID/file.ptr: what symstore puts. */
+/* NAME/ID/NAME, where the last letter may differ (NAME/ID/NAM_), or NAME/ID/file.ptr: what symstore puts. Not
+ * _.dwarf/ID/_.dwarf, which is of other servers. */
 static bool is_symstore_path(const char *path)
 {
 	const size_t name = strcspn(path, "/"), id = path[name] ? strcspn(path + name + 1, "/") : 0;
-	if (!name || !id || !path[name + 1 + id])
+	if (!name || !id || !path[name + 1 + id] || strncmp(path, "_.", 2) == 0)
 		return false;
 	const char *file = path + name + 1 + id + 1;
 	return strcmp(file, "file.ptr") == 0 || (strlen(file) == name && strncasecmp(file, path, name - 1) == 0);
