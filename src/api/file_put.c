@@ -103,7 +103,7 @@ uint64_t file_put_size(const struct file_put *p)
 	return p->size;
 }
 
-enum err file_put_check(struct file_put *p, struct error *e)
+enum err file_put_check(struct file_put *p, const atomic_bool *cancel, struct error *e)
 {
 	static const char cabinet[] = "MSCF";
 	const struct layout_file *f = &p->target->layout;
@@ -117,7 +117,7 @@ enum err file_put_check(struct file_put *p, struct error *e)
 	if (is_packed != f->packed)
 		return error_set(e, ERR_BAD_REQUEST,
 		        is_packed ? "a cabinet has '_' for the last letter of its name" : "it is no cabinet");
-	return elf_code_check(services_code(), p->fd, &question, is_program, NULL, e);
+	return elf_code_check(services_code(), p->fd, &question, is_program, cancel, e);
 }
 
 /* ---- the store ---- */
@@ -181,7 +181,7 @@ static enum err receive(
 	struct file_put *p = file_put_begin(x->config, t, x->config->executable_max_size, e);
 	enum err err = p ? exchange_stream_body(x, x->config->max_sym_upload, take_piece, p, e) : e->code;
 	if (!err)
-		err = file_put_check(p, e);
+		err = file_put_check(p, exchange_cancel(x), e);
 	if (!err)
 		err = file_put_store(p, c, key_id, x->request_id, e);
 	file_put_free(p);

@@ -4,6 +4,8 @@
 #ifndef API_FILE_PUT_H
 #define API_FILE_PUT_H
 
+#include <stdatomic.h>
+
 #include "api/file_target.h"
 #include "objects/store.h"
 
@@ -14,8 +16,8 @@ struct file_put *file_put_begin(const struct config *c, const struct file_target
 enum err file_put_add(struct file_put *p, const uint8_t *data, size_t len, struct error *e);
 /* Bytes so far, unpacked. */
 uint64_t file_put_size(const struct file_put *p);
-/* All has arrived. */
-enum err file_put_check(struct file_put *p, struct error *e);
+/* All has arrived. *cancel ends the check within about a second. */
+enum err file_put_check(struct file_put *p, const atomic_bool *cancel, struct error *e);
 /* Durable and to be had on all hosts when it returns ERR_OK. Logs it. */
 enum err file_put_store(
         struct file_put *p, struct store_client *c, const char *key_id, const char *request_id, struct error *e);

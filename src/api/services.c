@@ -9,6 +9,7 @@
 
 enum { MARGIN_PART = 16 };
 
+static struct bucket_sources *sources;
 static struct modules *modules;
 static struct symfiles *symfiles;
 static struct elf_code *code;
@@ -53,10 +54,10 @@ enum err services_start(const struct config *c, struct extractors *extractors, s
 	metric_set(M_MEMORY_LIMIT, (int64_t)c->memory);
 	lookup = c->lookup;
 	make_turnstiles(c);
-	symfiles = symfiles_new(c, e);
-	if (symfiles)
-		code = elf_code_new(c, extractors, e);
-	modules = code ? modules_start(c, extractors, e) : NULL;
+	sources = bucket_sources_new(c, e);
+	symfiles = sources ? symfiles_new(c, sources, e) : NULL;
+	code = symfiles ? elf_code_new(c, sources, extractors, e) : NULL;
+	modules = code ? modules_start(c, sources, extractors, e) : NULL;
 	account_note_resident(account_resident());
 	if (modules && symfiles_store(symfiles))
 		code_notes_start(symfiles_store(symfiles), code_is_known);
@@ -75,6 +76,8 @@ void services_stop(void)
 	symfiles = NULL;
 	elf_code_free(code);
 	code = NULL;
+	bucket_sources_free(sources);
+	sources = NULL;
 	for (unsigned i = 0; i < TURNSTILE_FETCHES; i++)
 		turnstile_release(&turnstiles[i]);
 }

@@ -185,7 +185,7 @@ static enum err add_to_file(const struct zip_upload *u, const uint8_t *data, siz
 static enum err end_file(struct zip_upload *u, struct error *e)
 {
 	enum err err = u->storing ? file_put_store(u->file, u->client, u->key_id, u->x->request_id, e)
-	                          : file_put_check(u->file, e);
+	                          : file_put_check(u->file, exchange_cancel(u->x), e);
 	u->files += !u->storing;
 	u->text += u->storing ? 0 : file_put_size(u->file);
 	file_put_free(u->file);

@@ -65,6 +65,7 @@ struct shard {
 
 static struct shard shards[SHARDS];
 static _Atomic(const char *) route_names[METRIC_ROUTES];
+static atomic_bool source_ill[SOURCES_COUNTED];
 static char source_urls[SOURCES_COUNTED][128];    /* as values of labels; empty: there is no such source */
 static atomic_uint route_statuses[METRIC_ROUTES]; /* one bit for each of `statuses`: has a series from the start */
 
@@ -156,6 +157,11 @@ void metric_transfer(unsigned source, enum transfer_outcome outcome, int64_t nan
 {
 	cell_add(&own_shard()->transfers[source][outcome], 1);
 	observe(H_COUNT + METRIC_ROUTES + source, nanoseconds);
+}
+
+void metric_source_ill(unsigned source, bool ill)
+{
+	atomic_store(&source_ill[source], ill);
 }
 
 void metric_name_source(unsigned source, const char *url)
@@ -262,6 +268,17 @@ static void print_transfers(struct buffer *out)
 		}
 }
 
+static void print_source_ill(struct buffer *out)
+{
+	static const char family[] = "symbolicated_source_ill";
+	char label[192];
+	print_head(out, family, "gauge", "1: the source fails, and is passed over while a later one can answer.");
+	for (unsigned i = 0; i < SOURCES_COUNTED && *source_urls[i]; i++) {
+		source_label(label, i);
+		buffer_printf(out, "%s{%s} %d\n", family, label, atomic_load(&source_ill[i]));
+	}
+}
+
 static void print_source_seconds(struct buffer *out)
 {
 	static const char family[] = "symbolicated_source_seconds";
@@ -277,6 +294,7 @@ static void print_histograms(struct buffer *out)
 {
 	print_request_seconds(out);
 	print_source_seconds(out);
+	print_source_ill(out);
 	for (unsigned h = 0; h < H_COUNT; h++) {
 		print_head(out, histograms[h].family, "histogram", histograms[h].help);
 		print_histogram(out, h, histograms[h].family, "");

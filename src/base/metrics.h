@@ -3,6 +3,7 @@
 #ifndef BASE_METRICS_H
 #define BASE_METRICS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -152,13 +153,14 @@ int64_t metric_get(enum metric m);
 enum histogram { H_DOWNLOAD, H_PARSE, H_STORE, H_COUNT };
 void histogram_observe(enum histogram h, int64_t nanoseconds);
 
-/* Transfers by source: its place in the settings (below SOURCES_COUNTED), as it answered. What is in the file is judged
- * later: symbolicated_downloads_total. */
-enum { SOURCES_COUNTED = 32 };
+/* Transfers by source: its number (below SOURCES_COUNTED; the parts of sym_store come behind those in the settings), as
+ * it answered. What is in the file is judged later: symbolicated_downloads_total. */
+enum { SOURCES_COUNTED = 35 };
 enum transfer_outcome { TRANSFER_OK, TRANSFER_MISSING, TRANSFER_FAILED, TRANSFER_COUNT };
 void metric_transfer(unsigned source, enum transfer_outcome outcome, int64_t nanoseconds);
 /* Copies url, whose end may be cut; a source without one has no series. Only at the start. */
 void metric_name_source(unsigned source, const char *url);
+void metric_source_ill(unsigned source, bool ill);
 
 /* Requests by route (an index into the router's table, below METRIC_ROUTES) and status. */
 enum { METRIC_ROUTES = 32 };

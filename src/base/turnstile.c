@@ -135,10 +135,19 @@ static unsigned to_tell(struct turnstile *t)
 	return lacking;
 }
 
-/* Unlocks, and calls them. A visit may be gone as soon as it is called; who is in turnstile_wait looks himself, so he
- * is told before the lock is given up. */
-static void unlock_and_call(
-        struct turnstile *t, struct visit_list *called, struct client_key client, unsigned held_back)
+/* Without a lock. A visit may be gone as soon as it is called. */
+static void call_each(struct visit_list *called)
+{
+	struct visit *v;
+	while ((v = TAILQ_FIRST(called))) {
+		TAILQ_REMOVE(called, v, next);
+		v->called(v);
+	}
+}
+
+/* Unlocks, and leaves those that are to be called. Who is in turnstile_wait looks himself, so he is told before the
+ * lock is given up. */
+static void unlock(struct turnstile *t, struct visit_list *called, struct client_key client, unsigned held_back)
 {
 	const unsigned count = held_back + t->turns.held_back_count, lacking = to_tell(t), places = t->turns.places;
 	struct visit *v, *next;
@@ -153,15 +162,18 @@ static void unlock_and_call(
 		pthread_cond_broadcast(&t->changed);
 	}
 	pthread_mutex_unlock(&t->lock);
-	while ((v = TAILQ_FIRST(called))) {
-		TAILQ_REMOVE(called, v, next);
-		v->called(v);
-	}
 	if (count)
 		held_back_note(client, count, t->prefix);
 	if (lacking)
 		log_event(LOG_LEVEL_WARNING, "too many at a time", "%s: %u found none of %u places in time",
 		        kinds[t->what].name, lacking, places);
+}
+
+static void unlock_and_call(
+        struct turnstile *t, struct visit_list *called, struct client_key client, unsigned held_back)
+{
+	unlock(t, called, client, held_back);
+	call_each(called);
 }
 
 void turnstile_set_places(struct turnstile *t, unsigned places)
@@ -240,7 +252,8 @@ bool turnstile_wait(struct turnstile *t, struct visit *v, const atomic_bool *can
 	return inside;
 }
 
-static void tick(struct turnstile *t, int64_t now)
+/* Takes the lock. Adds those that are to be called to `all_called`. */
+static void tick(struct turnstile *t, int64_t now, struct visit_list *all_called)
 {
 	struct visit_list called = TAILQ_HEAD_INITIALIZER(called);
 	struct client_key last = {0, 0};
@@ -261,14 +274,17 @@ static void tick(struct turnstile *t, int64_t now)
 	}
 	/* whose share another's wait had halved may have more now */
 	admit(t, NULL, &called);
-	unlock_and_call(t, &called, last, held_back);
+	unlock(t, &called, last, held_back);
+	TAILQ_CONCAT(all_called, &called, next);
 }
 
 void turnstiles_tick(int64_t now)
 {
+	struct visit_list called = TAILQ_HEAD_INITIALIZER(called);
 	struct turnstile *t;
 	pthread_mutex_lock(&all_lock);
 	LIST_FOREACH(t, &all, all)
-		tick(t, now);
+		tick(t, now, &called);
 	pthread_mutex_unlock(&all_lock);
+	call_each(&called);
 }

@@ -41,7 +41,7 @@ struct outcomes {
 	uint64_t count, max;
 	uint64_t seed; /* of the chains */
 	int64_t ttl_missing, ttl_corrupt, ttl_min, ttl_max;
-	struct source_junk sources[CONFIG_LIST_MAX + 1]; /* as in the settings, and sym_store */
+	struct source_junk sources[CONFIG_LIST_MAX + 3]; /* as in the settings, and the parts of sym_store */
 };
 
 struct outcomes *outcomes_new(const struct config *c)

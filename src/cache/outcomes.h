@@ -32,7 +32,7 @@ struct outcome {
 	int64_t until;                  /* clock_now() when it is forgotten */
 	int64_t checked;                /* when the marker was last seen unchanged */
 	char why[FAILURE_WHY_SIZE];     /* what is wrong with a file, or more about a missing one; may be empty */
-	unsigned source;                /* for FAILURE_CORRUPT: of those in the settings, from 1; 0: none of them */
+	unsigned source;                /* for FAILURE_CORRUPT: its number, from 1; 0: none */
 	struct symbfile_alias redirect; /* for OUTCOME_REDIRECT: where it leads */
 };
 

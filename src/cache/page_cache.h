@@ -40,6 +40,8 @@ struct module {
 	atomic_bool used;        /* since the clock last passed */
 	atomic_uint used_at;     /* page_cache_tick when it was last asked for */
 	int64_t since;           /* clock_now() when it was made */
+	uint64_t passed;         /* sources, one bit each, that failed before the one that had it; 0: none */
+	int64_t passed_at;       /* clock_now() when its load began */
 	uint64_t origin;         /* for symbfiles: symbfile_sets.hash when they were loaded; 0: unknown */
 	_Atomic int64_t checked; /* clock_now() when its marker or origin was last seen unchanged */
 	int64_t lost_at;         /* clock_now() when it was loaded because memcached had lost a page; 0: not for that */

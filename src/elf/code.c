@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "elf/source_code.h"
+#include "objects/source_search.h"
 
 enum { KNOWN = 256 }; /* programs whose segments are remembered; a power of two */
 
@@ -25,7 +26,7 @@ struct known_segments {
 
 struct elf_code {
 	const struct config *config;
-	struct bucket_sources *buckets;
+	struct bucket_sources *buckets; /* not owned */
 	struct elf_sources sources;
 	struct source_code *source_code;
 	pthread_mutex_t lock; /* of known */
@@ -37,12 +38,12 @@ void elf_code_free(struct elf_code *code)
 	if (!code)
 		return;
 	source_code_free(code->source_code);
-	bucket_sources_free(code->buckets);
 	pthread_mutex_destroy(&code->lock);
 	free(code);
 }
 
-struct elf_code *elf_code_new(const struct config *c, struct extractors *x, struct error *e)
+struct elf_code *elf_code_new(
+        const struct config *c, struct bucket_sources *buckets, struct extractors *x, struct error *e)
 {
 	struct elf_code *code = calloc(1, sizeof *code);
 	no_memory(e);
@@ -50,10 +51,9 @@ struct elf_code *elf_code_new(const struct config *c, struct extractors *x, stru
 		return NULL;
 	code->config = c;
 	pthread_mutex_init(&code->lock, NULL);
-	code->buckets = bucket_sources_new(c, e);
-	code->sources = (struct elf_sources){c, x, code->buckets};
-	if (code->buckets)
-		code->source_code = source_code_new(c, code->buckets, e);
+	code->buckets = buckets;
+	code->sources = (struct elf_sources){c, x, buckets};
+	code->source_code = source_code_new(c, buckets, e);
 	if (code->source_code)
 		return code;
 	elf_code_free(code);
@@ -72,19 +72,62 @@ static enum err judge(const struct bucket_result *r, const struct elf_source_rep
 	        "a source cannot be read right now; try again");
 }
 
-static enum err ask_sources(struct elf_code *code, struct bucket_client *client,
-        const struct build_id_question *question, const struct elf_taker *taker, struct elf_source_report *report,
-        struct error *e)
+struct asking {
+	struct elf_code *code;
+	struct bucket_client *client;
+	const struct build_id_question *question;
+	const struct elf_taker *taker;
+	struct elf_source_report *report;
+	struct error last, corrupt; /* why the last attempt gave nothing; the same of the last corrupt file */
+};
+
+/* What a taker has got cannot be taken back. */
+static enum source_answer ask(void *arg, unsigned source, struct str id)
 {
-	enum err err = error_set(e, ERR_MISSING, "no source has the module");
-	for (unsigned i = 0; i < bucket_sources_count(code->buckets) && err == ERR_MISSING; i++) {
-		struct bucket_result result;
-		if (bucket_source_kind(code->buckets, i) == BUCKET_SYMS)
-			continue;
-		elf_source_load(&code->sources, client, i, question, taker, &result, report);
-		err = judge(&result, report, e);
-	}
-	return err;
+	struct asking *a = arg;
+	struct bucket_result result;
+	(void)id;
+	elf_source_load(&a->code->sources, a->client, source, a->question, a->taker, &result, a->report);
+	const enum err err = judge(&result, a->report, &a->last);
+	if (!err)
+		return SOURCE_GOOD;
+	if (err == ERR_MISSING)
+		return SOURCE_MISSING;
+	if (a->report->sent || result.outcome == BUCKET_ABORTED)
+		return SOURCE_STOP;
+	if (err != ERR_CORRUPT)
+		return SOURCE_FAILED;
+	a->corrupt = a->last;
+	return SOURCE_CORRUPT;
+}
+
+/* *passed: whether a source that failed may have another file. */
+static enum err ask_sources(struct elf_code *code, const struct build_id_question *question,
+        const struct elf_taker *taker, struct elf_source_report *report, bool *passed, struct error *e)
+{
+	struct asking a = {.code = code,
+	        .client = bucket_client_take(code->buckets),
+	        .question = question,
+	        .taker = taker,
+	        .report = report};
+	struct source_search search = {.kinds = 1u << BUCKET_DEBUGINFOD | 1u << BUCKET_ELF,
+	        .tries = code->config->bucket_retries,
+	        .cancel = taker->cancel,
+	        .ask = ask,
+	        .arg = &a};
+	*passed = false;
+	if (!a.client)
+		return no_memory(e);
+	error_set(&a.last, ERR_MISSING, "no source has the module");
+	const enum source_answer answer = source_search(code->buckets, &search);
+	bucket_client_give(a.client);
+	*passed = search.passed;
+	if (answer == SOURCE_GOOD)
+		return ERR_OK;
+	if (answer == SOURCE_FAILED || (answer == SOURCE_STOP && a.last.code == ERR_MISSING))
+		return error_set(e, ERR_UNAVAILABLE, "a source cannot be read right now; try again");
+	*e = answer == SOURCE_CORRUPT ? a.corrupt : a.last;
+	return e->code;
 }
 
 enum err elf_code_get(struct elf_code *code, const struct elf_asker *asker, const struct build_id_question *question,
@@ -96,9 +139,8 @@ enum err elf_code_get(struct elf_code *code, const struct elf_asker *asker, cons
 	const struct elf_taker taker = {
 	        .client = asker->client, .cancel = asker->cancel, .executable = true, .range = range, .code = *sink};
 	struct elf_source_report report = {.code_size = 0};
-	struct bucket_client *client = bucket_client_new(code->buckets);
-	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : no_memory(e);
-	bucket_client_free(client);
+	bool passed;
+	enum err err = ask_sources(code, question, &taker, &report, &passed, e);
 	*size = report.code_size;
 	return err;
 }
@@ -141,14 +183,13 @@ enum err elf_code_segments(struct elf_code *code, const struct elf_asker *asker,
 		return loaded->count > 0 ? ERR_OK : error_set(e, ERR_MISSING, none);
 	const struct elf_taker taker = {.client = asker->client, .cancel = asker->cancel, .executable = true};
 	struct elf_source_report report = {.code_size = 0};
-	struct bucket_client *client = bucket_client_new(code->buckets);
-	enum err err = client ? ask_sources(code, client, question, &taker, &report, e) : no_memory(e);
-	bucket_client_free(client);
+	bool passed = false;
+	enum err err = ask_sources(code, question, &taker, &report, &passed, e);
 	*loaded = report.loaded;
 	if (err && err != ERR_MISSING && err != ERR_CORRUPT)
 		return err;
 	found.loaded = *loaded;
-	found.until = clock_now() + (err ? c->missing_ttl : c->root_max_age);
+	found.until = clock_now() + (passed ? c->revalidate_after : err ? c->missing_ttl : c->root_max_age);
 	pthread_mutex_lock(&code->lock);
 	*known = found;
 	pthread_mutex_unlock(&code->lock);
@@ -212,6 +253,7 @@ enum err elf_code_check(struct elf_code *code, int file, const struct build_id_q
 /* ---- sections ---- */
 
 struct section_bytes {
+	struct elf_code *code;
 	int file;
 	uint64_t size;
 };
@@ -219,6 +261,12 @@ struct section_bytes {
 static enum err add_section(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
 	struct section_bytes *s = arg;
+	const uint64_t most = s->code->config->executable_max_size;
+	/* its reader may send more than the file has */
+	if (len > most - s->size)
+		return error_set(e, ERR_CORRUPT, "the section is larger than executable_max_size");
+	if (!extractors_charge(s->code->sources.extractors, len, most))
+		return error_set(e, ERR_UNAVAILABLE, "too many files are being read; try again");
 	s->size += len;
 	return write_all(s->file, data, len)
 	               ? ERR_OK
@@ -232,16 +280,14 @@ static enum err load_section(struct elf_code *code, const struct elf_asker *aske
 	const struct elf_taker taker = {
 	        .client = asker->client, .cancel = asker->cancel, .section_name = name, .section = {add_section, s}};
 	struct elf_source_report report = {.code_size = 0};
-	struct bucket_client *client = bucket_client_new(code->buckets);
-	enum err err = client ? ask_sources(code, client, &question, &taker, &report, e) : no_memory(e);
-	bucket_client_free(client);
-	return err;
+	bool passed;
+	return ask_sources(code, &question, &taker, &report, &passed, e);
 }
 
 enum err elf_code_section(struct elf_code *code, const struct elf_asker *asker, const struct build_id *id,
         const char *name, enum err (*send)(void *arg, int file, uint64_t size), void *arg, struct error *e)
 {
-	struct section_bytes s = {.file = -1};
+	struct section_bytes s = {.code = code, .file = -1};
 	if (!code->sources.extractors)
 		return error_set(e, ERR_MISSING, "this server has no source of executables");
 	enum err err = ERR_OK;
@@ -253,6 +299,7 @@ enum err elf_code_section(struct elf_code *code, const struct elf_asker *asker, 
 		err = send(arg, s.file, s.size);
 	if (s.file >= 0)
 		close(s.file);
+	extractors_uncharge(code->sources.extractors, s.size);
 	return err;
 }
 
@@ -261,9 +308,9 @@ enum err elf_code_section(struct elf_code *code, const struct elf_asker *asker, 
 enum err elf_code_source(struct elf_code *code, const struct elf_asker *asker, const struct build_id *id,
         struct str file, struct buffer *out, struct error *e)
 {
-	struct bucket_client *client = bucket_client_new(code->buckets);
+	struct bucket_client *client = bucket_client_take(code->buckets);
 	enum err err =
 	        client ? source_code_get(code->source_code, client, id, file, asker->cancel, out, e) : no_memory(e);
-	bucket_client_free(client);
+	bucket_client_give(client);
 	return err;
 }

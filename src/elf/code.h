@@ -9,8 +9,9 @@
 
 /* For all threads. */
 struct elf_code;
-/* c and x must outlive it. x NULL: there are no sources of executables. */
-struct elf_code *elf_code_new(const struct config *c, struct extractors *x, struct error *e);
+/* c, buckets and x must outlive it. x NULL: there are no sources of executables. */
+struct elf_code *elf_code_new(
+        const struct config *c, struct bucket_sources *buckets, struct extractors *x, struct error *e);
 void elf_code_free(struct elf_code *code); /* NULL is fine */
 
 /* Who asks. */
@@ -19,7 +20,7 @@ struct elf_asker {
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
 };
 
-/* Asks the sources of executables in their order. *size: the bytes that the instructions have. ERR_MISSING: none has
+/* Searches the sources of executables (source_search.h). *size: the bytes that the instructions have. ERR_MISSING: none has
  * the module, or its code there; ERR_CORRUPT: the file, or its reader died; ERR_UNAVAILABLE: a source fails, or
  * cancelled; ERR_NO_MEMORY. The texts are for the client. */
 enum err elf_code_get(struct elf_code *code, const struct elf_asker *asker, const struct build_id_question *question,

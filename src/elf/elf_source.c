@@ -273,6 +273,7 @@ static enum bucket_outcome read_file(struct elf_load *l, int file)
 	l->report->hash = job.hash;
 	l->report->lacking = job.lacking;
 	l->report->code_size = job.code_size;
+	l->report->sent |= job.sent;
 	l->report->read_time += clock_now() - start;
 	return judge(l, err);
 }

@@ -31,6 +31,7 @@ struct elf_source_report {
 	uint64_t hash;          /* of all records, in order */
 	uint64_t lacking;       /* as in struct extraction */
 	uint64_t code_size;     /* bytes of the instructions */
+	bool sent;              /* as in struct extraction */
 	int64_t read_time;      /* nanoseconds, in which a file that shares entries may be fetched too */
 };
 

@@ -344,7 +344,7 @@ static enum err take_code(struct reading *s, struct error *e)
 		return take_instructions(s, e);
 	if (s->begun)
 		return error_set(e, ERR_CORRUPT, "its reader began twice");
-	s->begun = true;
+	s->begun = s->job->sent = true;
 	return sink->begin(sink->arg, printable(p->data, p->len), e);
 }
 
@@ -410,6 +410,7 @@ static enum err take_packet(struct reading *s, struct error *e)
 	case PACKET_SECTION:
 		if (!s->known || !*s->job->limits.section)
 			return error_set(e, ERR_CORRUPT, "its reader sent a section that was not asked for");
+		s->job->sent = true;
 		return s->job->section.add(s->job->section.arg, p->data, p->len, e);
 	case PACKET_LACKS:
 		if (p->len != 8)

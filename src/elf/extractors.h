@@ -79,6 +79,7 @@ struct extraction {
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
 	struct file_map loaded;    /* out: where the file is loaded in the image, if it tells */
 	bool known;                /* out: it has such an id, whatever else failed */
+	bool sent;                 /* out: code or section has got something */
 	uint64_t hash;             /* out: of all records, in order */
 	uint64_t lacking;   /* out: units of which entries are in files that could not be provided: their functions have
 	                       no inlined calls, some no name */

@@ -15,6 +15,7 @@
 
 #include "base/hex.h"
 #include "objects/percent.h"
+#include "objects/source_search.h"
 
 enum { REVISION_MIN = 7, REVISION_MAX = 64, DIGEST_MIN = 32, DIGEST_MAX = 128 }; /* hex digits */
 
@@ -309,18 +310,52 @@ static enum err judge(const struct bucket_result *r, struct error *e)
 	return error_set(e, ERR_UNAVAILABLE, "the file cannot be fetched right now; try again");
 }
 
+static void fetch_once(struct bucket_client *client, unsigned source, const char *path, const atomic_bool *cancel,
+        struct buffer *out, struct bucket_result *result)
+{
+	struct bucket_sink sink = {.space = text_space, .commit = text_commit, .arg = out};
+	buffer_reset(out);
+	bucket_fetch_path(client, source, path, SOURCE_CODE_MAX, &sink, cancel, result);
+}
+
 static enum err fetch(struct bucket_client *client, unsigned source, const char *path, const atomic_bool *cancel,
         struct buffer *out, struct error *e)
 {
-	struct bucket_sink sink = {.space = text_space, .commit = text_commit, .arg = out};
 	struct bucket_result result;
-	buffer_reset(out);
-	bucket_fetch_path(client, source, path, SOURCE_CODE_MAX, &sink, cancel, &result);
+	fetch_once(client, source, path, cancel, out, &result);
 	return judge(&result, e);
 }
 
-static enum err from_debuginfod(const struct bucket_sources *buckets, struct bucket_client *client,
-        const struct build_id *id, const char *path, const atomic_bool *cancel, struct buffer *out, struct error *e)
+struct asking {
+	struct bucket_client *client;
+	const char *path;
+	const atomic_bool *cancel;
+	struct buffer *out;
+	struct bucket_result result; /* of the last attempt */
+};
+
+static enum source_answer ask(void *arg, unsigned source, struct str id)
+{
+	struct asking *a = arg;
+	(void)id;
+	fetch_once(a->client, source, a->path, a->cancel, a->out, &a->result);
+	switch (a->result.outcome) {
+	case BUCKET_OK:
+		return SOURCE_GOOD;
+	case BUCKET_MISSING:
+		return SOURCE_MISSING;
+	case BUCKET_FAILED:
+		return SOURCE_FAILED;
+	case BUCKET_BROKEN:
+	case BUCKET_TOO_LARGE:
+	case BUCKET_ABORTED:
+		break;
+	}
+	return SOURCE_STOP;
+}
+
+static enum err from_debuginfod(const struct source_code *s, struct bucket_client *client, const struct build_id *id,
+        const char *path, const atomic_bool *cancel, struct buffer *out, struct error *e)
 {
 	static const char before[] = "buildid/", after[] = "/source";
 	char url[3 * SOURCE_PATH_MAX + BUILD_ID_HEX + sizeof before + sizeof after], hex[BUILD_ID_HEX + 1];
@@ -330,11 +365,16 @@ static enum err from_debuginfod(const struct bucket_sources *buckets, struct buc
 	build_id_hex(hex, id->bytes, id->len);
 	int n = snprintf(url, sizeof url, "%s%s%s", before, hex, after);
 	*percent_encode(url + n, str_from(path), true) = 0;
-	for (unsigned i = 0; i < bucket_sources_count(buckets) && err == ERR_MISSING; i++) {
-		if (bucket_source_kind(buckets, i) == BUCKET_DEBUGINFOD)
-			err = fetch(client, i, url, cancel, out, e);
-	}
-	return err;
+	struct asking a = {client, url, cancel, out, {.outcome = BUCKET_FAILED}};
+	struct source_search search = {.kinds = 1u << BUCKET_DEBUGINFOD,
+	        .tries = s->config->bucket_retries,
+	        .cancel = cancel,
+	        .ask = ask,
+	        .arg = &a};
+	const enum source_answer answer = source_search(s->buckets, &search);
+	if (answer == SOURCE_FAILED)
+		a.result.outcome = BUCKET_FAILED;
+	return answer == SOURCE_MISSING ? err : judge(&a.result, e);
 }
 
 /* ---- repositories ---- */
@@ -413,9 +453,9 @@ static enum err from_repository(const struct source_code *s, const char *item, u
 	if (!split(values, file, (struct str){item, (size_t)(equals - item)}) || !is_source(values[PATH]) ||
 	        !fill_in(path, below_host(equals + 1) + 1, values))
 		return error_set(e, ERR_MISSING, "no such file of source code");
-	struct bucket_client *client = bucket_client_new(s->hosts);
+	struct bucket_client *client = bucket_client_take(s->hosts);
 	enum err err = client ? fetch(client, host, path, cancel, out, e) : no_memory(e);
-	bucket_client_free(client);
+	bucket_client_give(client);
 	return err;
 }
 
@@ -430,7 +470,7 @@ enum err source_code_get(const struct source_code *s, struct bucket_client *clie
 	for (unsigned i = 0, host = 0; i < items->count && err == ERR_MISSING; i++) {
 		const char *item = items->items[i], *equals = strchr(item, '=');
 		if (strcmp(item, debuginfod) == 0)
-			err = from_debuginfod(s->buckets, client, id, path, cancel, out, e);
+			err = from_debuginfod(s, client, id, path, cancel, out, e);
 		else if (is_url(equals + 1))
 			err = from_repository(s, item, host++, file, cancel, out, e);
 		else

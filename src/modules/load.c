@@ -3,6 +3,7 @@
 
 #include "modules/load.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "base/metrics.h"
 #include "base/process.h"
 #include "modules/finish.h"
+#include "objects/source_search.h"
 #include "symbfile/map.h"
 #include "symfiles/arrival.h"
 #include "symfiles/code_notes.h"
@@ -327,60 +329,64 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 
 /* ---- sources ---- */
 
-/* Retries while the failure is temporary. */
-static enum outcome_class try_source(struct loader *r, struct load *l, unsigned source, struct str id)
+struct asking {
+	struct loader *loader;
+	struct load *load;
+	struct outcome corrupt; /* of the first file that was */
+};
+
+static enum source_answer ask(void *arg, unsigned source, struct str id)
 {
-	enum outcome_class class;
-	uint64_t tries = 0;
-	bool is_sym = bucket_source_kind(r->context->sources, source) == BUCKET_SYMS;
-	if (!is_sym && id.data != l->id.data) /* how the digits of a build id are spelled does not matter */
-		return FAILURE_MISSING;
-	do {
-		if (tries)
-			bucket_pause(tries - 1);
-		class = is_sym ? get_text(r, l, source, id) : get_executable(r, l, source);
-		end_need(l);
-	} while (class == FAILURE_TEMPORARY && !l->no_room && tries++ < r->context->config->bucket_retries &&
-	         !atomic_load(&r->context->stopping) && !atomic_load(&l->cancel));
+	struct asking *a = arg;
+	struct load *l = a->load;
+	const struct load_context *context = a->loader->context;
+	const bool is_sym = bucket_source_kind(context->sources, source) == BUCKET_SYMS;
+	const enum outcome_class class =
+	        is_sym ? get_text(a->loader, l, source, id) : get_executable(a->loader, l, source);
+	end_need(l);
 	if (class == OUTCOME_NONE || class == FAILURE_CORRUPT)
-		outcomes_source(r->context->outcomes, source + 1, class == OUTCOME_NONE);
-	if (class == FAILURE_CORRUPT)
+		outcomes_source(context->outcomes, source + 1, class == OUTCOME_NONE);
+	l->outcome.class = class;
+	switch (class) {
+	case OUTCOME_NONE:
+		return SOURCE_GOOD;
+	case FAILURE_MISSING:
+		return SOURCE_MISSING;
+	case FAILURE_CORRUPT:
 		l->outcome.source = source + 1;
-	return class;
+		if (a->corrupt.class == OUTCOME_NONE)
+			a->corrupt = l->outcome;
+		return SOURCE_CORRUPT;
+	case FAILURE_TEMPORARY:
+		return l->no_room ? SOURCE_STOP : SOURCE_FAILED;
+	case FAILURE_TOO_LARGE:
+	case OUTCOME_REDIRECT:
+		break;
+	}
+	return SOURCE_STOP;
 }
 
-/* Asks each source for the id as requested and, if it is missing, in upper case. The first source that has a good file
- * wins; if none has, the first that has a corrupt one tells why, unless one may have a good file that cannot be read
- * now. */
+/* If no source has a good file, the first that has a corrupt one tells why, unless one may have a good file that cannot
+ * be read now. */
 static void load_sym(struct loader *r, struct load *l)
 {
-	char text[1024];
-	const struct str upper = {text, l->id.len};
-	bool differs = upper.len <= sizeof text && str_upper(text, l->id), failed = false;
-	struct outcome corrupt = {.class = OUTCOME_NONE};
-	l->outcome.class = FAILURE_MISSING;
-	for (unsigned i = 0; i < bucket_sources_count(r->context->sources); i++) {
-		enum outcome_class class = try_source(r, l, i, l->id);
-		if (class == FAILURE_MISSING && differs)
-			class = try_source(r, l, i, upper);
-		if (class != OUTCOME_NONE && atomic_load(&l->cancel)) {
-			l->outcome.class = FAILURE_TEMPORARY;
-			return;
-		}
-		if (class == OUTCOME_NONE || class == FAILURE_TOO_LARGE || l->no_room) {
-			l->outcome.class = class;
-			return;
-		}
-		if (class == FAILURE_CORRUPT && corrupt.class == OUTCOME_NONE) {
-			corrupt = l->outcome;
-			corrupt.class = class;
-		}
-		failed = failed || class == FAILURE_TEMPORARY;
-	}
-	if (failed)
+	struct asking a = {.loader = r, .load = l, .corrupt = {.class = OUTCOME_NONE}};
+	struct source_search search = {.kinds = UINT_MAX,
+	        .id = l->id,
+	        .tries = r->context->config->bucket_retries,
+	        .cancel = &l->cancel,
+	        .stopping = &r->context->stopping,
+	        .ask = ask,
+	        .arg = &a};
+	l->outcome.class = FAILURE_TEMPORARY;
+	const enum source_answer answer = source_search(r->context->sources, &search);
+	l->passed = search.passed;
+	if (answer == SOURCE_MISSING)
+		l->outcome.class = FAILURE_MISSING;
+	else if (answer == SOURCE_CORRUPT)
+		l->outcome = a.corrupt;
+	else if (answer == SOURCE_FAILED || (answer == SOURCE_STOP && atomic_load(&l->cancel)))
 		l->outcome.class = FAILURE_TEMPORARY;
-	else if (corrupt.class != OUTCOME_NONE)
-		l->outcome = corrupt;
 }
 
 /* ---- uploads ---- */
@@ -613,7 +619,10 @@ static void take_module(struct loader *r, struct load *l)
 	if (!l->kept)
 		l->module->lost_at = l->lost >= LOST_PAGE ? clock_now() : 0;
 	if (l->loaded) {
-		atomic_store(&l->module->shared, l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN));
+		l->module->passed = l->passed;
+		l->module->passed_at = l->outcome.checked;
+		atomic_store(&l->module->shared,
+		        !l->passed && (l->lost == LOST_UNMADE || (l->lease.held && l->lost < LOST_AGAIN)));
 		snprintf(l->module->label, sizeof l->module->label, "%s%s%s", l->name.data, l->name.len ? "/" : "",
 		        l->id.data);
 	}

@@ -21,7 +21,7 @@ struct load_context {
 	struct page_cache *cache;
 	struct outcomes *outcomes;
 	struct mc_servers *servers;
-	struct bucket_sources *sources;
+	struct bucket_sources *sources; /* not owned */
 	struct elf_sources elf;       /* without extractors: no source is of executables */
 	struct symbfile_store *store; /* NULL: none is configured */
 	struct block_pool *blocks;    /* for text that arrives, and for arenas */
@@ -75,6 +75,7 @@ struct load {
 	/* outcome */
 	struct module *module;
 	bool loaded;            /* module was made of what has just been loaded */
+	source_set passed;      /* sources that failed before the one that has the module: they may have another file */
 	bool kept;              /* module was in the cache, and is still current */
 	struct outcome outcome; /* marker and checked are from the start of the load, even if it succeeds */
 	struct load_costs costs;

@@ -148,11 +148,27 @@ static bool asks_store(struct modules *m, const struct module_want *w)
 	       loads_begin_at_once(&m->loads);
 }
 
+/* Whether a source that failed before the one that had the module may be asked again: it was ill, and has returned; or
+ * it never was, and some time has passed. */
+static bool was_passed_over(const struct modules *m, const struct module *module, int64_t age)
+{
+	const struct load_context *context = &m->context;
+	const int64_t pause = context->config->revalidate_after > SECOND ? context->config->revalidate_after : SECOND;
+	return module->passed && (bucket_sources_returned(context->sources, module->passed, module->passed_at) ||
+	                                 (age > pause && bucket_sources_well(context->sources, module->passed)));
+}
+
+/* Whether the failure is from before a source's return. */
+static bool is_over(const struct modules *m, const struct outcome *f)
+{
+	return f->class == FAILURE_TEMPORARY && bucket_sources_returned(m->context.sources, ~(source_set)0, f->checked);
+}
+
 /* As in memcached. Limits how long a lost marker can do harm; and what a source lacked may have come. */
 static bool is_too_old(const struct modules *m, const struct module *module, int64_t age)
 {
 	const struct config *c = m->context.config;
-	return (module->map->lacking && age > lacking_ttl(c)) ||
+	return (module->map->lacking && age > lacking_ttl(c)) || was_passed_over(m, module, age) ||
 	       (mc_enabled(m->context.servers) && age > c->root_max_age);
 }
 
@@ -172,6 +188,10 @@ static int64_t look_in_memory(struct modules *m, struct module_want *w, int64_t 
 		return atomic_load(&module->checked);
 	}
 	struct outcome f = outcomes_get(m->context.outcomes, &w->own.hash, &w->own.spelling);
+	if (is_over(m, &f)) {
+		outcomes_forget(m->context.outcomes, &w->own.hash);
+		f.class = OUTCOME_NONE;
+	}
 	if (f.class == OUTCOME_NONE)
 		return INT64_MAX;
 	metric_add(M_CACHE_FAILURE_PROCESS, 1);
@@ -272,13 +292,6 @@ static void make_room(void *cache, uint64_t bytes)
 	page_cache_shrink(cache, bytes);
 }
 
-static void name_sources(const struct bucket_sources *sources)
-{
-	_Static_assert((int)SOURCES_COUNTED == (int)CONFIG_LIST_MAX, "each source has series of its own");
-	for (unsigned i = 0; i < bucket_sources_count(sources); i++)
-		metric_name_source(i, bucket_source_name(sources, i));
-}
-
 static bool open_context(struct load_context *context, const struct config *c, struct error *e)
 {
 	context->cache = page_cache_new(c->cache_size);
@@ -289,12 +302,9 @@ static bool open_context(struct load_context *context, const struct config *c, s
 	account_on_full(make_room, context->cache);
 	arena_take_blocks(context->blocks);
 	context->servers = mc_servers_new(c, e);
-	context->sources = context->servers ? bucket_sources_new(c, e) : NULL;
-	if (context->sources && *c->symbfile_store)
+	if (context->servers && *c->symbfile_store)
 		context->store = symbfile_store_new(c, e);
-	if (context->sources)
-		name_sources(context->sources);
-	return context->sources && (context->store || !*c->symbfile_store);
+	return context->servers && (context->store || !*c->symbfile_store);
 }
 
 /* Some ten thousand frames: real traffic asks for the same ones again and again. */
@@ -314,7 +324,8 @@ static bool start_threads(struct modules *m, struct error *e)
 	return false;
 }
 
-struct modules *modules_start(const struct config *c, struct extractors *extractors, struct error *e)
+struct modules *modules_start(
+        const struct config *c, struct bucket_sources *sources, struct extractors *extractors, struct error *e)
 {
 	struct modules *m = calloc(1, sizeof *m);
 	if (!m) {
@@ -322,6 +333,7 @@ struct modules *modules_start(const struct config *c, struct extractors *extract
 		return NULL;
 	}
 	m->context.config = c;
+	m->context.sources = sources;
 	pthread_key_create(&m->client_key, free_client);
 	loads_init(&m->loads, &m->context, random_u64());
 	finishers_init(&m->finishers, &m->loads);
@@ -353,7 +365,6 @@ void modules_stop(struct modules *m)
 	page_cache_free(m->context.cache);
 	outcomes_free(m->context.outcomes);
 	block_pool_free(m->context.blocks);
-	bucket_sources_free(m->context.sources);
 	symbfile_store_free(m->context.store);
 	mc_servers_free(m->context.servers);
 	loads_release(&m->loads);
@@ -459,7 +470,7 @@ void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct erro
 	const struct load_context *context = &m->context;
 	unsigned servers = mc_servers_count(context->servers);
 	struct mc_client *memcached = servers ? modules_memcached(m) : NULL;
-	struct bucket_client *bucket = bucket_client_new(context->sources);
+	struct bucket_client *bucket = bucket_client_take(context->sources);
 	struct store_client *store = context->store ? store_client_take(context->store) : NULL;
 	for (unsigned i = 0; i < servers; i++)
 		if (memcached ? mc_probe(memcached, i, &e) : no_memory(&e))
@@ -469,6 +480,6 @@ void modules_probe(struct modules *m, void (*wrong)(void *arg, const struct erro
 			wrong(arg, &e);
 	if (context->store && (store ? store_probe(store, &e) : no_memory(&e)))
 		wrong(arg, &e);
-	bucket_client_free(bucket);
+	bucket_client_give(bucket);
 	store_client_give(store);
 }

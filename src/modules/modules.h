@@ -7,11 +7,13 @@
 #include "cache/memcached.h"
 #include "modules/want.h"
 
+struct bucket_sources;
 struct extractors;
 struct modules;
 
-/* Starts the service: caches, threads. c must outlive it. */
-struct modules *modules_start(const struct config *c, struct extractors *extractors, struct error *e);
+/* Starts the service: caches, threads. c and sources must outlive it. */
+struct modules *modules_start(
+        const struct config *c, struct bucket_sources *sources, struct extractors *extractors, struct error *e);
 /* Call after the last request. Cancels running transfers. */
 void modules_stop(struct modules *m);
 

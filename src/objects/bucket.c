@@ -4,17 +4,20 @@
 #include "objects/bucket.h"
 
 #include <stdio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <strings.h>
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/hex.h"
 #include "base/log.h"
 #include "base/metrics.h"
 #include "base/utf8.h"
 #include "objects/bucket_backend.h"
 #include "objects/percent.h"
+#include "objects/source_health.h"
 
 /* A new kind of bucket is a row here and a file of its own. */
 static const struct bucket_backend *const backends[] = {&bucket_http, &bucket_https, &bucket_s3, &bucket_file};
@@ -29,23 +32,32 @@ struct source {
 	enum bucket_kind kind;
 	const struct bucket_backend *backend;
 	void *own;         /* the backend's */
+	bool borrowed;     /* it is the store's */
 	const char *above; /* before all paths: empty, or with a final slash */
 	bool two_levels;   /* as its URL says */
 	/* Whether index2.txt says so of files of Windows, and when it was looked for last; 0: never. */
 	atomic_bool has_index2;
 	_Atomic(int64_t) index2_looked;
+	struct source_health *health; /* NULL: nobody watches it */
+	uint64_t digest;              /* of this source and all before it */
 };
 
-enum { SOURCES_MAX = CONFIG_LIST_MAX + 3 };
+enum { SOURCES_MAX = CONFIG_LIST_MAX + 3, IDLE_MAX = 64 };
 enum {
 	INDEX2_AGAIN = 600,     /* seconds after which a source without index2.txt is asked for it again */
 	INDEX2_MAX = 64 * 1024, /* bytes */
 };
+_Static_assert((int)SOURCES_MAX <= (int)SOURCES_COUNTED, "each source has series of its own");
+_Static_assert((int)SOURCES_MAX <= 8 * (int)sizeof(source_set), "a set has a bit for each");
 
 struct bucket_sources {
 	unsigned count;
 	uint64_t max_size;
 	struct source items[SOURCES_MAX];
+	struct symbfile_store *store; /* NULL: none */
+	pthread_mutex_t lock;         /* guards what follows */
+	struct bucket_client *idle[IDLE_MAX];
+	unsigned idle_count;
 };
 
 struct bucket_client {
@@ -106,46 +118,92 @@ static bool add_source(
 	return true;
 }
 
-/* The executables and debug files in the store. */
-static bool add_store_files(struct bucket_sources *s, const char *store, const struct config *c, struct error *e)
+/* A part of the store. */
+static void add_store(struct bucket_sources *s, enum bucket_kind kind, const char *above)
 {
-	char *url = text_printf("%s%s", kinds[BUCKET_ELF], store);
-	bool added = url ? add_source(s, url, "", c, e) : (no_memory(e), false);
-	free(url);
-	return added;
+	struct source *new = &s->items[s->count++];
+	*new = (struct source){.kind = kind, .borrowed = true, .above = above};
+	new->own = store_place(s->store, &new->backend);
 }
 
 /* What was uploaded to the store comes after the sources, so that it changes nothing that they have; tries come last.
  */
+static bool add_sources(
+        struct bucket_sources *s, const struct config *c, const struct config_list *urls, bool store, struct error *e)
+{
+	for (unsigned i = 0; i < urls->count; i++)
+		if (!add_source(s, urls->items[i], "", c, e))
+			return false;
+	if (!store || !c->sym_store || !*c->sym_store)
+		return true;
+	if (!(s->store = store_new(c->sym_store, "sym_store", c, e)))
+		return false;
+	add_store(s, BUCKET_SYMS, "");
+	if (c->sym_store_files)
+		add_store(s, BUCKET_ELF, "");
+	add_store(s, BUCKET_SYMS, BUCKET_TRY "/");
+	return true;
+}
+
+static void note_digests(struct bucket_sources *s)
+{
+	uint64_t digest = 0;
+	for (unsigned i = 0; i < s->count; i++) {
+		struct source *one = &s->items[i];
+		const char *name = bucket_source_name(s, i);
+		const uint8_t kind[] = {(uint8_t)one->kind, one->two_levels};
+		digest = checksum(&digest, sizeof digest, name, strlen(name));
+		digest = checksum(&digest, sizeof digest, kind, sizeof kind);
+		one->digest = checksum(&digest, sizeof digest, one->above, strlen(one->above));
+		digest = one->digest;
+	}
+}
+
 static struct bucket_sources *make_sources(
-        const struct config *c, const struct config_list *urls, const char *store, struct error *e)
+        const struct config *c, const struct config_list *urls, bool store, struct error *e)
 {
 	struct bucket_sources *s = calloc(1, sizeof *s);
 	if (!s) {
 		no_memory(e);
 		return NULL;
 	}
+	pthread_mutex_init(&s->lock, NULL);
 	s->max_size = c->bucket_max_size;
-	bool good = true;
-	for (unsigned i = 0; i < urls->count && good; i++)
-		good = add_source(s, urls->items[i], "", c, e);
-	if (good && store && *store)
-		good = add_source(s, store, "", c, e) && (!c->sym_store_files || add_store_files(s, store, c, e)) &&
-		       add_source(s, store, BUCKET_TRY "/", c, e);
-	if (good)
+	if (add_sources(s, c, urls, store, e)) {
+		note_digests(s);
 		return s;
+	}
 	bucket_sources_free(s);
 	return NULL;
 }
 
+static enum err ask_health(void *arg, unsigned source, int64_t limit, const atomic_bool *cancel, struct error *e);
+
+static bool watch_all(struct bucket_sources *s, int64_t longest, struct error *e)
+{
+	for (unsigned i = 0; i < s->count; i++) {
+		s->items[i].health = source_health_new(i, bucket_source_name(s, i), longest, ask_health, s);
+		if (!s->items[i].health)
+			return no_memory(e), false;
+	}
+	return true;
+}
+
 struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e)
 {
-	return make_sources(c, &c->sources, c->sym_store, e);
+	struct bucket_sources *s = make_sources(c, &c->sources, true, e);
+	if (s && watch_all(s, c->bucket_stall_timeout, e)) {
+		for (unsigned i = 0; i < s->count; i++)
+			metric_name_source(i, bucket_source_name(s, i));
+		return s;
+	}
+	bucket_sources_free(s);
+	return NULL;
 }
 
 struct bucket_sources *bucket_sources_of(const struct config *c, const struct config_list *urls, struct error *e)
 {
-	return make_sources(c, urls, NULL, e);
+	return make_sources(c, urls, false, e);
 }
 
 void bucket_sources_free(struct bucket_sources *s)
@@ -153,8 +211,25 @@ void bucket_sources_free(struct bucket_sources *s)
 	if (!s)
 		return;
 	for (unsigned i = 0; i < s->count; i++)
-		s->items[i].backend->source_free(s->items[i].own);
+		source_health_free(s->items[i].health);
+	for (unsigned i = 0; i < s->idle_count; i++)
+		bucket_client_free(s->idle[i]);
+	for (unsigned i = 0; i < s->count; i++)
+		if (!s->items[i].borrowed)
+			s->items[i].backend->source_free(s->items[i].own);
+	symbfile_store_free(s->store);
+	pthread_mutex_destroy(&s->lock);
 	free(s);
+}
+
+struct symbfile_store *bucket_sources_store(const struct bucket_sources *s)
+{
+	return s->store;
+}
+
+uint64_t bucket_sources_digest(const struct bucket_sources *s, unsigned source)
+{
+	return s->items[source].digest;
 }
 
 unsigned bucket_sources_count(const struct bucket_sources *s)
@@ -198,6 +273,28 @@ void bucket_client_free(struct bucket_client *c)
 			c->sources->items[i].backend->client_free(c->own[i]);
 	bucket_body_release(&c->body);
 	free(c);
+}
+
+struct bucket_client *bucket_client_take(struct bucket_sources *s)
+{
+	pthread_mutex_lock(&s->lock);
+	struct bucket_client *c = s->idle_count ? s->idle[--s->idle_count] : NULL;
+	pthread_mutex_unlock(&s->lock);
+	return c ? c : bucket_client_new(s);
+}
+
+void bucket_client_give(struct bucket_client *c)
+{
+	if (!c)
+		return;
+	struct bucket_sources *s = c->sources;
+	pthread_mutex_lock(&s->lock);
+	const bool kept = s->idle_count < IDLE_MAX;
+	if (kept)
+		s->idle[s->idle_count++] = c;
+	pthread_mutex_unlock(&s->lock);
+	if (!kept)
+		bucket_client_free(c);
 }
 
 static bool name_is_possible(struct str name)
@@ -287,6 +384,8 @@ static void try_source(struct bucket_client *c, unsigned source, const char *pat
 	result->text_bytes = c->body.text;
 	result->begun = c->body.begun;
 	result->elapsed = clock_now() - started;
+	if (own && result->outcome == BUCKET_FAILED && !c->body.limit && c->sources->items[source].health)
+		source_health_failed(c->sources->items[source].health, result->elapsed);
 }
 
 static void fetch_object(struct bucket_client *c, unsigned source, struct bucket_object object,
@@ -448,8 +547,9 @@ enum err bucket_list(
 }
 
 /* An object that cannot exist: none has a name without slashes. debuginfod answers 503 to a path that is none of its
- * own, and 404 to a build id that it does not have. */
-static void probe(struct bucket_client *c, unsigned source, struct bucket_result *result)
+ * own, and 404 to a build id that it does not have. limit: as in struct bucket_body. */
+static void probe(struct bucket_client *c, unsigned source, int64_t limit, const atomic_bool *cancel,
+        struct bucket_result *result)
 {
 	const char *none = c->sources->items[source].kind == BUCKET_DEBUGINFOD
 	                           ? "buildid/0000000000000000000000000000000000000000/debuginfo"
@@ -457,18 +557,61 @@ static void probe(struct bucket_client *c, unsigned source, struct bucket_result
 	struct bucket_raw_sink sink = {.add = discard};
 	*result = (struct bucket_result){0};
 	bucket_body_start_raw(&c->body, &sink, c->sources->max_size);
-	try_source(c, source, none, NULL, result);
+	c->body.limit = limit;
+	try_source(c, source, none, cancel, result);
+}
+
+static enum err judge_probe(
+        struct bucket_client *c, unsigned source, const struct bucket_result *result, struct error *e)
+{
+	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
+	 * or they fail. */
+	if (result->outcome == BUCKET_OK || result->outcome == BUCKET_MISSING || result->status == 200)
+		return ERR_OK;
+	return error_set(e, ERR_UNAVAILABLE, "%s: %.100s", bucket_source_name(c->sources, source), result->text);
 }
 
 enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e)
 {
+	struct source_health *h = c->sources->items[source].health;
 	struct bucket_result result;
-	probe(c, source, &result);
-	/* A server may have a page at that place. Otherwise the result is what loads would see: an object is missing,
-	 * or they fail. */
-	if (result.outcome == BUCKET_OK || result.outcome == BUCKET_MISSING || result.status == 200)
+	if (h && source_health_is_ill(h, e))
+		return ERR_UNAVAILABLE;
+	probe(c, source, 0, NULL, &result);
+	return judge_probe(c, source, &result, e);
+}
+
+static enum err ask_health(void *arg, unsigned source, int64_t limit, const atomic_bool *cancel, struct error *e)
+{
+	struct bucket_client *c = bucket_client_take(arg);
+	struct bucket_result result;
+	if (!c) /* nothing is known */
 		return ERR_OK;
-	return error_set(e, ERR_UNAVAILABLE, "%s: %.100s", bucket_source_name(c->sources, source), result.text);
+	probe(c, source, limit, cancel, &result);
+	const enum err err = judge_probe(c, source, &result, e);
+	bucket_client_give(c);
+	return err;
+}
+
+struct source_health *bucket_source_health(const struct bucket_sources *s, unsigned source)
+{
+	return s->items[source].health;
+}
+
+bool bucket_sources_returned(const struct bucket_sources *s, source_set which, int64_t since)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if ((which >> i & 1) && s->items[i].health && source_health_returned(s->items[i].health, since))
+			return true;
+	return false;
+}
+
+bool bucket_sources_well(const struct bucket_sources *s, source_set which)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if ((which >> i & 1) && s->items[i].health && !source_health_is_good(s->items[i].health))
+			return false;
+	return true;
 }
 
 enum err bucket_check_local(const struct config *c, const char *url, struct error *e)
@@ -482,7 +625,7 @@ enum err bucket_check_local(const struct config *c, const char *url, struct erro
 	struct bucket_client *client = bucket_client_new(&one);
 	enum err err = client ? ERR_OK : no_memory(e);
 	if (client)
-		probe(client, 0, &result);
+		probe(client, 0, 0, NULL, &result);
 	if (client && result.outcome == BUCKET_FAILED)
 		err = error_set(e, ERR_CONFIG, "source: %.190s", result.text);
 	bucket_client_free(client);

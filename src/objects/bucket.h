@@ -12,12 +12,16 @@
 #include "base/str.h"
 #include "objects/object.h"
 
-/* The sources in the configuration, shared by all threads. A URL that ends in "#symstore" has the two-level layout of
- * symstore: a folder named after the first two characters of the name above all. Of executables and their debug files
- * an index2.txt in the source says so, too, for paths as symstore has them. */
+/* The sources in the configuration, opened once and shared by all threads: each has one set of limits, credentials and
+ * clocks, and is watched (source_health.h). A URL that ends in "#symstore" has the two-level layout of symstore: a
+ * folder named after the first two characters of the name above all. Of executables and their debug files an index2.txt
+ * in the source says so, too, for paths as symstore has them. */
 struct bucket_sources;
 struct bucket_sources *bucket_sources_new(const struct config *c, struct error *e);
-/* With these URLs alone. */
+/* The place that sym_store names, which is among them; NULL if it names none. Theirs. */
+struct symbfile_store;
+struct symbfile_store *bucket_sources_store(const struct bucket_sources *s);
+/* With these URLs alone, which nobody watches. */
 struct bucket_sources *bucket_sources_of(const struct config *c, const struct config_list *urls, struct error *e);
 void bucket_sources_free(struct bucket_sources *s);
 unsigned bucket_sources_count(const struct bucket_sources *s);
@@ -34,6 +38,9 @@ enum err bucket_check_local(const struct config *c, const char *url, struct erro
 struct bucket_client;
 struct bucket_client *bucket_client_new(struct bucket_sources *s);
 void bucket_client_free(struct bucket_client *c);
+/* One that was given back, with its connections, or a new one; NULL if out of memory. */
+struct bucket_client *bucket_client_take(struct bucket_sources *s);
+void bucket_client_give(struct bucket_client *c); /* NULL is fine */
 
 /* Whether a bucket can hold this name and id at all. It cannot if one is empty or longer than 1,024 bytes, contains a
  * slash, a backslash or a control character (DEL too), is "." or "..", if the name is not UTF-8, or if the id is not
@@ -49,7 +56,7 @@ size_t bucket_object_path(char *out, struct str name, struct str id);
 struct bucket_object {
 	struct str name, id;
 };
-/* One attempt at one source. The caller handles retries, other sources and other spellings. *cancel (may be NULL) ends
+/* One attempt at one source. Retries, other sources and other spellings: source_search.h. *cancel (may be NULL) ends
  * it within about a second. */
 void bucket_fetch(struct bucket_client *c, unsigned source, struct bucket_object object, const struct bucket_sink *sink,
         const atomic_bool *cancel, struct bucket_result *result);
@@ -98,5 +105,14 @@ enum err bucket_list(
 enum err bucket_probe(struct bucket_client *c, unsigned source, struct error *e);
 const char *bucket_source_name(
         const struct bucket_sources *s, unsigned source); /* URL without user, password or query */
+
+/* A set of sources: one bit each. */
+typedef uint64_t source_set;
+/* Whether any of these failed, and has been well again since then, a clock_now(). */
+bool bucket_sources_returned(const struct bucket_sources *s, source_set which, int64_t since);
+/* Whether none of these is known to fail. */
+bool bucket_sources_well(const struct bucket_sources *s, source_set which);
+/* What the list of sources up to this one is, in any process: without secrets. */
+uint64_t bucket_sources_digest(const struct bucket_sources *s, unsigned source);
 
 #endif

@@ -26,8 +26,10 @@ struct bucket_body {
 	const char *problem; /* what was wrong, if anything */
 	const struct bucket_sink *sink;
 	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
-	bool begun;                        /* raw knows the head */
-	bool no_page;                      /* HTML, such as the listing of a folder, is not the object */
+	int64_t limit; /* nanoseconds for the transfer; 0: those of the settings. Then a connection is
+	                  opened for it. Set after the start */
+	bool begun;    /* raw knows the head */
+	bool no_page;  /* HTML, such as the listing of a folder, is not the object */
 	struct body_layer {
 		struct packing_head head;
 		uint64_t bytes;            /* seen in this layer: in the first those of the object */
@@ -104,6 +106,12 @@ bool bucket_http_get(struct transfer *t, const char *url, const atomic_bool *can
         struct transfer_reply *reply, struct bucket_result *result);
 
 extern const struct bucket_backend bucket_http, bucket_https, bucket_s3, bucket_file;
+
+/* NULL: nobody watches the source. */
+struct source_health;
+struct source_health *bucket_source_health(const struct bucket_sources *s, unsigned source);
+/* A store is the place of sources, too. */
+void *store_place(const struct symbfile_store *s, const struct bucket_backend **backend);
 
 /* The kind of a URL; NULL: none. */
 const struct bucket_backend *bucket_backend_of(const char *url);

@@ -177,7 +177,8 @@ bool bucket_http_get(struct transfer *t, const char *url, const atomic_bool *can
 	struct arriving arriving = {body, reply};
 	struct transfer_request request = {
 	        .method = "GET", .url = url, .body = add_to_body, .arg = &arriving, .cancel = cancel};
-	request.body_waits = body->raw;
+	request.body_waits = body->raw && !body->limit;
+	request.limit = body->limit;
 	transfer_run(t, &request, reply);
 	result->status = reply->status;
 	if (reply->whole && reply->status == 200)

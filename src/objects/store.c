@@ -60,6 +60,12 @@ struct symbfile_store *symbfile_store_new(const struct config *c, struct error *
 	return store_new(c->symbfile_store, "symbfile_store", c, e);
 }
 
+void *store_place(const struct symbfile_store *s, const struct bucket_backend **backend)
+{
+	*backend = s->backend;
+	return s->own;
+}
+
 static void client_free(struct store_client *c)
 {
 	c->store->backend->client_free(c->own);

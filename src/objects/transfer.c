@@ -388,7 +388,6 @@ static bool set_limits(CURL *h, const struct bucket_limits *l)
 	curl_off_t largest =
 	        l->max_size < INT64_MAX / 4 ? (curl_off_t)(l->max_size + l->max_size / 8 + READ_BUFFER) : 0;
 	return !curl_easy_setopt(h, CURLOPT_MAXFILESIZE_LARGE, largest) &&
-	       !curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(l->connect_timeout)) &&
 	       !curl_easy_setopt(h, CURLOPT_LOW_SPEED_LIMIT, (long)LOW_SPEED) &&
 	       !curl_easy_setopt(h, CURLOPT_BUFFERSIZE, (long)READ_BUFFER) &&
 	       !curl_easy_setopt(h, CURLOPT_MAXREDIRS, 5L);
@@ -521,11 +520,16 @@ static bool set_request(const struct transfer *t, const struct transfer_request 
 {
 	CURL *h = t->easy;
 	bool get = strcmp(q->method, "GET") == 0;
-	long stall = (milliseconds(t->pool->limits.stall_timeout) + 999) / 1000;
+	const struct bucket_limits *l = &t->pool->limits;
+	const bool limited = q->limit > 0;
+	const int64_t total = limited && q->limit < l->total_timeout ? q->limit : l->total_timeout;
+	const int64_t connect = limited && q->limit < l->connect_timeout ? q->limit : l->connect_timeout;
+	long stall = (milliseconds(l->stall_timeout) + 999) / 1000;
 	if (curl_easy_setopt(h, CURLOPT_URL, q->url) || curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers) ||
 	        curl_easy_setopt(h, CURLOPT_LOW_SPEED_TIME, q->takes_long ? 0 : stall) ||
-	        curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, milliseconds(t->pool->limits.total_timeout)) ||
-	        curl_easy_setopt(h, CURLOPT_HTTPGET, 1L) ||
+	        curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, milliseconds(total)) ||
+	        curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(connect)) ||
+	        curl_easy_setopt(h, CURLOPT_FRESH_CONNECT, (long)limited) || curl_easy_setopt(h, CURLOPT_HTTPGET, 1L) ||
 	        curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, get ? NULL : q->method))
 		return false;
 	return !q->data ||

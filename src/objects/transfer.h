@@ -62,6 +62,7 @@ struct transfer_request {
 	const char *copy_source;  /* the header x-amz-copy-source; may be NULL */
 	const char *content_type; /* type of data; NULL: TRANSFER_CONTENT_TYPE */
 	bool takes_long;          /* the server works before it answers: only total_timeout counts */
+	int64_t limit;            /* nanoseconds for all of it, by a new connection; 0: as the pool's limits say */
 	/* Receives the body of a 200, when the reply already has the head; false ends the transfer. */
 	bool (*body)(void *arg, const uint8_t *data, size_t len);
 	bool body_waits; /* how long it takes does not count */

@@ -3,42 +3,35 @@
 
 #include "symfiles/symfiles.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/process.h"
 #include "cache/outcomes.h"
-
-enum { CLIENTS_MAX = 64 };
+#include "objects/source_search.h"
 
 struct symfiles {
-	const struct config *config; /* not owned */
-	struct bucket_sources *sources;
-	struct symbfile_store *store; /* NULL: none */
+	const struct config *config;    /* not owned */
+	struct bucket_sources *sources; /* not owned */
 	struct outcomes *missing;
 	struct missing_list *wanted;
 	pthread_mutex_t lock;       /* guards what follows, and that `missing` is only told what still holds */
 	_Atomic uint64_t forgotten; /* may be read without the lock */
-	struct bucket_client *idle[CLIENTS_MAX]; /* with their connections, for the next download */
-	unsigned idle_count;
 };
 
 void symfiles_free(struct symfiles *s)
 {
 	if (!s)
 		return;
-	for (unsigned i = 0; i < s->idle_count; i++)
-		bucket_client_free(s->idle[i]);
-	bucket_sources_free(s->sources);
-	symbfile_store_free(s->store);
 	outcomes_free(s->missing);
 	missing_list_free(s->wanted);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
-struct symfiles *symfiles_new(const struct config *c, struct error *e)
+struct symfiles *symfiles_new(const struct config *c, struct bucket_sources *sources, struct error *e)
 {
 	struct symfiles *s = calloc(1, sizeof *s);
 	no_memory(e);
@@ -46,10 +39,10 @@ struct symfiles *symfiles_new(const struct config *c, struct error *e)
 		return NULL;
 	pthread_mutex_init(&s->lock, NULL);
 	s->config = c;
+	s->sources = sources;
 	s->missing = outcomes_new(c);
 	s->wanted = missing_list_new(random_u64());
-	bool good = s->missing && s->wanted && (s->sources = bucket_sources_new(c, e));
-	if (good && (!*c->sym_store || (s->store = store_new(c->sym_store, "sym_store", c, e))))
+	if (s->missing && s->wanted)
 		return s;
 	symfiles_free(s);
 	return NULL;
@@ -57,117 +50,101 @@ struct symfiles *symfiles_new(const struct config *c, struct error *e)
 
 struct symbfile_store *symfiles_store(const struct symfiles *s)
 {
-	return s->store;
-}
-
-/* ---- clients of the sources ---- */
-
-/* For the next who takes it. */
-static void give_client(struct symfiles *s, struct bucket_client *c)
-{
-	pthread_mutex_lock(&s->lock);
-	bool kept = s->idle_count < CLIENTS_MAX;
-	if (kept)
-		s->idle[s->idle_count++] = c;
-	pthread_mutex_unlock(&s->lock);
-	if (!kept)
-		bucket_client_free(c);
-}
-
-static struct bucket_client *take_client(struct symfiles *s, struct error *e)
-{
-	pthread_mutex_lock(&s->lock);
-	struct bucket_client *c = s->idle_count ? s->idle[--s->idle_count] : NULL;
-	pthread_mutex_unlock(&s->lock);
-	if (!c && !(c = bucket_client_new(s->sources)))
-		no_memory(e);
-	return c;
+	return bucket_sources_store(s->sources);
 }
 
 /* ---- one file ---- */
 
-/* Once the reader has been given anything, there is no second try. */
-static void try_source(struct symfiles *s, struct bucket_client *c, unsigned source, struct bucket_object object,
-        const struct symfiles_reader *reader, struct bucket_result *result)
+struct asking {
+	struct symfiles *symfiles;
+	struct bucket_client *client;
+	const struct symfile *file;
+	const struct symfiles_reader *reader;
+	struct bucket_result *result; /* of the last attempt */
+	struct bucket_result failed;  /* of the last that failed */
+};
+
+static void get_object(const struct asking *a, unsigned source, struct str id)
 {
-	if (reader->url && ((*reader->url = bucket_locate(c, source, object, reader->zstd, result)) ||
-	                           result->outcome == BUCKET_MISSING))
+	const struct symfiles_reader *reader = a->reader;
+	const struct bucket_object object = {a->file->name, id};
+	if (reader->url && ((*reader->url = bucket_locate(a->client, source, object, reader->zstd, a->result)) ||
+	                           a->result->outcome == BUCKET_MISSING))
 		return;
-	bucket_fetch_raw(c, source, object, &reader->sink, reader->cancel, result);
-	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !result->begun; i++) {
-		bucket_pause(i);
-		bucket_fetch_raw(c, source, object, &reader->sink, reader->cancel, result);
-	}
+	bucket_fetch_raw(a->client, source, object, &reader->sink, reader->cancel, a->result);
 }
 
 /* The same of a file that is no symbol file. */
-static void try_path(struct symfiles *s, struct bucket_client *c, unsigned source, const char *path,
-        const struct symfiles_reader *reader, struct bucket_result *result)
+static void get_path(const struct asking *a, unsigned source, const char *path)
 {
-	const uint64_t max = s->config->executable_max_size;
-	if (reader->url && ((*reader->url = bucket_locate_path(c, source, path, reader->zstd, result)) ||
-	                           result->outcome == BUCKET_MISSING))
+	const struct symfiles_reader *reader = a->reader;
+	const uint64_t max = a->symfiles->config->executable_max_size;
+	if (reader->url && ((*reader->url = bucket_locate_path(a->client, source, path, reader->zstd, a->result)) ||
+	                           a->result->outcome == BUCKET_MISSING))
 		return;
-	bucket_fetch_path_raw(c, source, path, max, &reader->sink, reader->cancel, result);
-	for (uint64_t i = 0; i < s->config->bucket_retries && result->outcome == BUCKET_FAILED && !result->begun; i++) {
-		bucket_pause(i);
-		bucket_fetch_path_raw(c, source, path, max, &reader->sink, reader->cancel, result);
-	}
+	bucket_fetch_path_raw(a->client, source, path, max, &reader->sink, reader->cancel, a->result);
 }
 
-/* All places of the file in one source. */
-static void try_places(struct symfiles *s, struct bucket_client *c, unsigned source, const struct symfile *file,
-        const struct symfiles_reader *reader, struct bucket_result *result)
+static void get_paths(const struct asking *a, unsigned source)
 {
-	char text[SYMFILE_PATH_MAX];
-	struct str upper = {text, file->id.len};
-	bucket_result_set(result, BUCKET_MISSING, "no source has such files");
-	if (file->path) {
-		for (unsigned n = 0; result->outcome == BUCKET_MISSING &&
-		                     file->path(file->path_arg, bucket_source_kind(s->sources, source), n, text);
-		        n++)
-			try_path(s, c, source, text, reader, result);
-		return;
-	}
-	try_source(s, c, source, (struct bucket_object){file->name, file->id}, reader, result);
-	if (result->outcome == BUCKET_MISSING && upper.len <= sizeof text && str_upper(text, file->id))
-		try_source(s, c, source, (struct bucket_object){file->name, upper}, reader, result);
+	char path[SYMFILE_PATH_MAX];
+	const enum bucket_kind kind = bucket_source_kind(a->symfiles->sources, source);
+	bucket_result_set(a->result, BUCKET_MISSING, "no source has such files");
+	for (unsigned n = 0; a->result->outcome == BUCKET_MISSING && a->file->path(a->file->path_arg, kind, n, path);
+	        n++)
+		get_path(a, source, path);
 }
 
-static void ask_sources(struct symfiles *s, struct bucket_client *c, const struct symfile *file,
-        const struct symfiles_reader *reader, struct bucket_result *result)
+/* Once the reader has been given anything, there is no second try. */
+static enum source_answer ask(void *arg, unsigned source, struct str id)
 {
-	struct bucket_result failed = {.outcome = BUCKET_MISSING};
-	*result = (struct bucket_result){0};
-	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
-	for (unsigned i = 0; i < bucket_sources_count(s->sources); i++) {
-		try_places(s, c, i, file, reader, result);
-		if (result->begun || result->outcome == BUCKET_OK || result->outcome == BUCKET_ABORTED)
-			return;
-		if (result->outcome != BUCKET_MISSING)
-			failed = *result;
-	}
-	if (failed.outcome != BUCKET_MISSING)
-		*result = failed;
+	struct asking *a = arg;
+	*a->result = (struct bucket_result){0};
+	if (a->file->path)
+		get_paths(a, source);
+	else
+		get_object(a, source, id);
+	if (a->result->outcome == BUCKET_OK)
+		return SOURCE_GOOD;
+	if (a->result->begun || a->result->outcome == BUCKET_ABORTED)
+		return SOURCE_STOP;
+	if (a->result->outcome == BUCKET_MISSING)
+		return SOURCE_MISSING;
+	a->failed = *a->result;
+	return a->result->outcome == BUCKET_FAILED ? SOURCE_FAILED : SOURCE_CORRUPT;
 }
 
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e)
 {
-	struct bucket_client *c = take_client(s, e);
-	if (!c)
-		return e->code;
-	ask_sources(s, c, file, reader, result);
-	give_client(s, c);
+	struct asking a = {s, bucket_client_take(s->sources), file, reader, result, {0}};
+	struct source_search search = {.kinds = UINT_MAX,
+	        .id = file->path ? str_from("") : file->id,
+	        .tries = s->config->bucket_retries,
+	        .cancel = reader->cancel,
+	        .ask = ask,
+	        .arg = &a};
+	if (!a.client)
+		return no_memory(e);
+	bucket_result_set(&a.failed, BUCKET_FAILED, "a source fails");
+	*result = (struct bucket_result){0};
+	bucket_result_set(result, BUCKET_MISSING, "there are no sources");
+	const enum source_answer answer = source_search(s->sources, &search);
+	if (answer == SOURCE_FAILED || answer == SOURCE_CORRUPT)
+		*result = a.failed;
+	else if (answer == SOURCE_STOP && !result->begun && result->outcome != BUCKET_ABORTED)
+		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
+	bucket_client_give(a.client);
 	return ERR_OK;
 }
 
 enum err symfiles_find_code(
         struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e)
 {
-	if (!s->store)
+	struct symbfile_store *store = symfiles_store(s);
+	if (!store)
 		return error_set(e, ERR_MISSING, "this server has no uploaded symbol files (sym_store is not set)");
-	struct store_client *c = store_client_take(s->store);
+	struct store_client *c = store_client_take(store);
 	enum err err = c ? code_id_get(c, code_file, code_id, m, NULL, e) : no_memory(e);
 	store_client_give(c);
 	return err;

@@ -14,9 +14,9 @@
 #include "symfiles/code_ids.h"
 #include "symfiles/missing.h"
 
-/* For all threads. c must outlive it. */
+/* For all threads. c and sources must outlive it. */
 struct symfiles;
-struct symfiles *symfiles_new(const struct config *c, struct error *e);
+struct symfiles *symfiles_new(const struct config *c, struct bucket_sources *sources, struct error *e);
 void symfiles_free(struct symfiles *s); /* NULL is fine */
 
 /* The place that sym_store names; NULL if it names none. */
@@ -51,9 +51,8 @@ struct symfiles_reader {
 	const atomic_bool *cancel; /* ends the transfer within about a second; may be NULL */
 };
 
-/* Asks the sources in order, as loads do: for the id as it is and, if it is missing, in upper case; with retries as
- * long as nothing has come. BUCKET_OK: sink has it all. BUCKET_MISSING: no source has it. ERR_NO_MEMORY: nothing was
- * asked; else ERR_OK. */
+/* Searches the sources (source_search.h), with retries as long as nothing has come. BUCKET_OK: sink has it all.
+ * BUCKET_MISSING: no source has it. ERR_NO_MEMORY: nothing was asked; else ERR_OK. */
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e);
 

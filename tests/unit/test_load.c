@@ -133,6 +133,7 @@ void __wrap_mc_client_free(struct mc_client *c)
 /* ---- a service, and one request ---- */
 
 static struct config config;
+static struct bucket_sources *sources;
 
 static struct modules *start(const char *cache_size)
 {
@@ -143,7 +144,9 @@ static struct modules *start(const char *cache_size)
 	assert_int_equal(config_set(&config, "finish_after", "0", &e), ERR_OK);
 	assert_int_equal(config_set(&config, "cache_size", cache_size, &e), ERR_OK);
 	config_fit_memory(&config, (uint64_t)4 << 30);
-	struct modules *m = modules_start(&config, NULL, &e);
+	sources = bucket_sources_new(&config, &e);
+	assert_non_null(sources);
+	struct modules *m = modules_start(&config, sources, NULL, &e);
 	assert_non_null(m);
 	return m;
 }
@@ -151,6 +154,7 @@ static struct modules *start(const char *cache_size)
 static void stop(struct modules *m)
 {
 	modules_stop(m);
+	bucket_sources_free(sources);
 	config_release(&config);
 	assert_null(account_unbalanced());
 }

@@ -346,13 +346,16 @@ static void test_lookup(void **state)
 	assert_true(parse(&s, &m));
 	alloc_pause();
 	assert_int_equal(config_init(&c, &e), ERR_OK);
-	a.modules = modules_start(&c, NULL, &e);
+	struct bucket_sources *sources = bucket_sources_new(&c, &e);
+	assert_non_null(sources);
+	a.modules = modules_start(&c, sources, NULL, &e);
 	assert_non_null(a.modules);
 	a.module = module_new(&h, m, LIFE_LOADED);
 	assert_non_null(a.module);
 	print_message("%zu allocations\n", fail_each_allocation(look_up, &a));
 	module_unref(a.module);
 	modules_stop(a.modules);
+	bucket_sources_free(sources);
 	config_release(&c);
 	buffer_release(&a.want);
 	buffer_release(&s.text);
@@ -362,10 +365,13 @@ static void test_lookup(void **state)
 static bool start_modules(void *arg)
 {
 	struct error e = {0};
-	struct modules *m = modules_start(arg, NULL, &e);
+	struct bucket_sources *sources = bucket_sources_new(arg, &e);
+	check(sources || (e.code && *e.text));
+	struct modules *m = sources ? modules_start(arg, sources, NULL, &e) : NULL;
 	check(m || (e.code && *e.text));
 	if (m)
 		modules_stop(m);
+	bucket_sources_free(sources);
 	enum err err = source_code_check(arg, &e);
 	check(err == ERR_OK || err == ERR_NO_MEMORY);
 	struct source_code *code = source_code_new(arg, NULL, &e);
@@ -506,11 +512,13 @@ static void download(struct downloads *d)
 static bool download_two(void *arg)
 {
 	struct error e = {0};
-	struct downloads d = {.files = symfiles_new(arg, &e), .good = true};
+	struct bucket_sources *sources = bucket_sources_new(arg, &e);
+	struct downloads d = {.files = sources ? symfiles_new(arg, sources, &e) : NULL, .good = true};
 	check(d.files || (e.code && *e.text));
 	if (d.files)
 		download(&d);
 	symfiles_free(d.files);
+	bucket_sources_free(sources);
 	return d.good && d.open == 2;
 }
 

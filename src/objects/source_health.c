@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <config.h>
+
+#include "objects/source_health.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metrics.h"
+
+enum state { WELL, SUSPECT, SUSPECT_SLOW, ILL };
+
+static const int64_t slow = SECOND, /* a transfer that took so long to fail holds up who waits for it */
+        pause = 200 * MS,           /* between the thread's requests */
+        patience = 700 * MS,        /* for an answer to one */
+        doubted = SECOND;           /* after an answer, the next failure waits so long for the next request */
+/* A source may have become slower: in time the thread waits longer for it, a 256th of how long it has been ill. */
+enum { PATIENCE_PART = 256 };
+
+struct source_health {
+	unsigned source;
+	const char *name;
+	int64_t longest;
+	source_asks *ask;
+	void *arg;
+	atomic_bool stopping;
+	_Atomic(enum state) state;
+	_Atomic int64_t returned; /* clock_now() when it was last well again; 0: never */
+	atomic_bool tried;        /* a request asks it although it is ill */
+	pthread_mutex_t lock;     /* guards what follows, and changes of state */
+	pthread_cond_t changed;
+	bool runs;
+	pthread_t thread;
+	int64_t ill_since;
+	struct error why; /* it is ill */
+};
+
+struct source_health *source_health_new(unsigned source, const char *name, int64_t longest, source_asks *ask, void *arg)
+{
+	struct source_health *h = calloc(1, sizeof *h);
+	if (!h)
+		return NULL;
+	h->source = source;
+	h->name = name;
+	h->longest = longest;
+	h->ask = ask;
+	h->arg = arg;
+	pthread_mutex_init(&h->lock, NULL);
+	clock_condition_init(&h->changed);
+	return h;
+}
+
+void source_health_free(struct source_health *h)
+{
+	if (!h)
+		return;
+	atomic_store(&h->stopping, true);
+	pthread_mutex_lock(&h->lock);
+	pthread_cond_broadcast(&h->changed);
+	pthread_mutex_unlock(&h->lock);
+	if (h->runs)
+		pthread_join(h->thread, NULL);
+	if (atomic_load(&h->state) == ILL)
+		metric_source_ill(h->source, false);
+	pthread_cond_destroy(&h->changed);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+/* ---- the thread; with the lock held, but for the request ---- */
+
+static void wait_until(struct source_health *h, int64_t until)
+{
+	while (!atomic_load(&h->stopping) && clock_now() < until)
+		clock_wait(&h->changed, &h->lock, until);
+}
+
+static void become_ill(struct source_health *h, const struct error *why)
+{
+	if (atomic_load(&h->state) != ILL) {
+		h->ill_since = clock_now();
+		metric_source_ill(h->source, true);
+		log_event(LOG_LEVEL_WARNING, "source fails", "%s; others are asked first", why->text);
+	}
+	h->why = *why;
+	atomic_store(&h->state, ILL);
+}
+
+static void become_well(struct source_health *h)
+{
+	if (atomic_load(&h->state) == ILL) {
+		const int64_t now = clock_now();
+		atomic_store(&h->returned, now);
+		metric_source_ill(h->source, false);
+		log_event(LOG_LEVEL_INFO, "source answers", "%s, after %.1f s", h->name,
+		        (double)(now - h->ill_since) / (double)SECOND);
+	}
+	atomic_store(&h->state, WELL);
+}
+
+static int64_t how_long(const struct source_health *h)
+{
+	const int64_t ill = atomic_load(&h->state) == ILL ? (clock_now() - h->ill_since) / PATIENCE_PART : 0;
+	const int64_t limit = ill > patience ? ill : patience;
+	return limit < h->longest ? limit : h->longest;
+}
+
+static void ask_once(struct source_health *h)
+{
+	struct error why;
+	const int64_t limit = how_long(h);
+	pthread_mutex_unlock(&h->lock);
+	const enum err err = h->ask(h->arg, h->source, limit, &h->stopping, &why);
+	pthread_mutex_lock(&h->lock);
+	if (atomic_load(&h->stopping))
+		return;
+	if (err)
+		become_ill(h, &why);
+	else
+		become_well(h);
+	wait_until(h, clock_now() + (err ? pause : doubted));
+}
+
+static void *watch(void *arg)
+{
+	struct source_health *h = arg;
+	pthread_setname_np(pthread_self(), "source");
+	pthread_mutex_lock(&h->lock);
+	while (!atomic_load(&h->stopping))
+		if (atomic_load(&h->state) == WELL)
+			pthread_cond_wait(&h->changed, &h->lock);
+		else
+			ask_once(h);
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+/* ---- what others call ---- */
+
+void source_health_failed(struct source_health *h, int64_t taken)
+{
+	const enum state worse = taken >= slow ? SUSPECT_SLOW : SUSPECT;
+	pthread_mutex_lock(&h->lock);
+	if (!h->runs)
+		h->runs = pthread_create(&h->thread, NULL, watch, h) == 0;
+	if (h->runs && atomic_load(&h->state) < worse) {
+		atomic_store(&h->state, worse);
+		pthread_cond_broadcast(&h->changed);
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool source_health_is_good(struct source_health *h)
+{
+	return atomic_load(&h->state) <= SUSPECT;
+}
+
+bool source_health_is_ill(struct source_health *h, struct error *e)
+{
+	if (atomic_load(&h->state) != ILL)
+		return false;
+	pthread_mutex_lock(&h->lock);
+	*e = h->why;
+	pthread_mutex_unlock(&h->lock);
+	return true;
+}
+
+bool source_health_returned(struct source_health *h, int64_t since)
+{
+	return atomic_load(&h->returned) > since && atomic_load(&h->state) != ILL;
+}
+
+bool source_health_begin(struct source_health *h)
+{
+	return !atomic_exchange(&h->tried, true);
+}
+
+void source_health_end(struct source_health *h)
+{
+	atomic_store(&h->tried, false);
+}
