@@ -62,7 +62,7 @@ def files_of(tree, tmp_path):  # noqa: F811
     tree.put(tmp_path, f"buildid/{tree.id}/executable", tree.bytes(tree.program))
     bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
     bucket.start()
-    bucket.control("hold", path="/buildid/0")
+    bucket.control("hold", path="/buildid/" + (UNKNOWN % 0)[:30])  # of no file that is there
     try:
         yield bucket
     finally:
@@ -231,7 +231,7 @@ def test_who_waits_for_source_code_takes_no_memory_for_it(tmp_path):
     """Only who has a place reads a file, for which there is room. All who may stand in line would need 2 GiB."""
     bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
     bucket.start()
-    bucket.control("hold", path="/buildid/0")
+    bucket.control("hold", path="/buildid/" + (UNKNOWN % 0)[:30])  # of no file that is there
     config = {**WORKERS, "source_code": "debuginfod", "file_downloads": "stream", "executables_parallel": "1", "cold_wait": "60s", "memory": "512M"}
     try:
         with Stack(config=config, before=[f"debuginfod+{bucket.url}"]) as s, contextlib.ExitStack() as open_ones:
@@ -249,7 +249,7 @@ def test_files_for_a_debugger_that_has_gone_are_fetched_no_further(tmp_path, pat
     """The source hangs; the place is for others."""
     bucket = Bucket("files", str(tmp_path), Symbols(str(tmp_path)))
     bucket.start()
-    bucket.control("hold", path="/buildid/0")
+    bucket.control("hold", path="/buildid/" + (UNKNOWN % 0)[:30])  # of no file that is there
     config = {**WORKERS, "source_code": "debuginfod", "file_downloads": "stream"}
     try:
         with Stack(config=config, before=[f"debuginfod+{bucket.url}"]) as s:
