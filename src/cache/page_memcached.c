@@ -179,6 +179,27 @@ static void settle_markers(struct mc_client *c, struct roots *r, const struct mc
 		}
 }
 
+/* A root is stored with its marker and its origin in one number: whoever has other sources does not believe it. */
+static uint64_t stored_marker(uint64_t marker, uint64_t origin)
+{
+	return marker ^ origin;
+}
+
+/* Whether the root is one to use: not if it was stored by a load that began before the module was invalidated. */
+static bool is_believed(struct root_get *g)
+{
+	static const uint64_t none[] = {0};
+	const uint64_t *origins = g->origin_count ? g->origins : none;
+	const unsigned count = g->origin_count ? g->origin_count : 1;
+	for (unsigned i = 0; i < count && g->reached; i++)
+		if (g->map->marker == stored_marker(g->marker, origins[i])) {
+			g->map->marker = g->marker;
+			g->map->origin = origins[i];
+			return true;
+		}
+	return false;
+}
+
 void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t count, int64_t deadline)
 {
 	size_t most = ASK_KINDS * count + CONFIG_LIST_MAX, *index = calloc(most, sizeof *index);
@@ -195,8 +216,8 @@ void page_memcached_roots(struct mc_client *c, struct root_get *roots, size_t co
 	mc_multiget(c, gets, n, deadline, found_root, &r);
 	settle_markers(c, &r, gets, n, deadline);
 	for (size_t i = 0; i < count; i++)
-		if (roots[i].map && (!roots[i].reached || roots[i].map->marker != roots[i].marker)) {
-			offmap_free(roots[i].map); /* stored by a load that began before the module was invalidated */
+		if (roots[i].map && !is_believed(&roots[i])) {
+			offmap_free(roots[i].map);
 			roots[i].map = NULL;
 		}
 out:
@@ -424,8 +445,9 @@ enum mc_status page_store_root(struct page_store *s)
 	struct mc_key key;
 	const struct value_id id = {s->module->hash, 0, 0, PAGE_ROOT};
 	pthread_mutex_lock(&s->module->lock); /* its counts may just be set */
-	const struct offmap map = *s->module->map;
+	struct offmap map = *s->module->map;
 	pthread_mutex_unlock(&s->module->lock);
+	map.marker = stored_marker(map.marker, map.origin);
 	struct page *root = offmap_root_encode(&map); /* to make room for it, modules may be locked and swept */
 	if (!root)
 		return MC_DOWN;

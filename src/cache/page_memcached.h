@@ -11,6 +11,8 @@
 struct root_get {
 	const struct module_hash *hash;
 	bool want_root, want_lease;
+	const uint64_t *origins; /* a root is believed if its map has one of these; NULL: if it has none */
+	unsigned origin_count;
 	/* out */
 	bool reached;    /* its server did not fail; otherwise marker means nothing */
 	uint64_t marker; /* if the module has none, its server's epoch */

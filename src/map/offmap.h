@@ -64,6 +64,7 @@ void page_unref(struct page *p); /* NULL is fine */
 struct offmap {
 	uint64_t generation; /* hash of the symbol file; part of its pages' keys in memcached */
 	uint64_t marker;     /* the invalidation marker when its load began; 0: unknown */
+	uint64_t origin;     /* of what list of sources the file came from the last; 0: from none. Not in the root */
 	uint32_t code_count, string_count;
 	uint64_t *code_first;   /* first address of each code page, ascending */
 	uint32_t *string_first; /* first string id of each string page, ascending from 1 */

@@ -157,7 +157,8 @@ static enum life make_all(struct mc_client *memcached, struct finishing *f, bool
 static bool ask_memcached(struct mc_client *memcached, struct finishing *f, bool *whole)
 {
 	const struct offmap *map = f->module->map;
-	struct root_get there = {.hash = &f->module->hash, .want_root = true};
+	struct root_get there = {
+	        .hash = &f->module->hash, .want_root = true, .origins = &map->origin, .origin_count = map->origin != 0};
 	*whole = false;
 	if (!memcached || !mc_enabled(f->all->loads->context->servers) || !atomic_load(&f->module->shared))
 		return false;

@@ -349,6 +349,7 @@ static enum source_answer ask(void *arg, unsigned source, struct str id)
 	l->outcome.class = class;
 	switch (class) {
 	case OUTCOME_NONE:
+		l->module->map->origin = bucket_sources_digests(context->sources)[source];
 		return SOURCE_GOOD;
 	case FAILURE_MISSING:
 		return SOURCE_MISSING;
@@ -522,6 +523,12 @@ static void load_build_id(struct loader *r, struct load *l)
 
 /* ---- the lease ---- */
 
+void load_origins(const struct load_context *context, enum want_kind kind, struct root_get *g)
+{
+	g->origins = bucket_sources_digests(context->sources);
+	g->origin_count = kind == WANT_SYM ? bucket_sources_count(context->sources) : 0;
+}
+
 enum load_step {
 	LOAD_DONE,      /* the outcome is known */
 	LOAD_ELSEWHERE, /* another host has the lease: check again later */
@@ -533,6 +540,7 @@ enum load_step {
 static bool find_root(struct loader *r, struct load *l, bool believe, struct root_get *g)
 {
 	*g = (struct root_get){.hash = &l->hash, .want_root = true, .want_lease = true};
+	load_origins(r->context, l->kind, g);
 	l->outcome.checked = clock_now();
 	page_memcached_roots(r->memcached, g, 1, INT64_MAX);
 	l->outcome.marker = g->marker;

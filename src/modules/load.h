@@ -91,6 +91,9 @@ static inline uint64_t load_small_bytes(void)
  * account. */
 struct offmap_options load_options(struct load_context *context, struct load *l);
 
+/* From which lists of sources a root for such a want may have come. */
+void load_origins(const struct load_context *context, enum want_kind kind, struct root_get *g);
+
 struct finishers;
 
 /* The threads that run loads: starts the first of at most loaders_max; each starts one more when it gets its first

@@ -179,8 +179,8 @@ static void move(struct loads *ls, struct load_wait *wait, enum wait_state to)
 }
 
 /* For a request without a place that needs a load. `starts`: one that nobody has started; a request that only joins
- * other requests' loads needs no place, but no more than four times as many may wait. LOAD_WAIT: it stands in line.
- * *held_back: it waits, or is refused, only for what its client holds. */
+ * other requests' loads needs no place, only memory: its body is charged. LOAD_WAIT: it stands in line. *held_back: it
+ * waits, or is refused, only for what its client holds. */
 static enum load_result enter(struct loads *ls, struct load_wait *wait, bool starts, bool *held_back)
 {
 	const struct config *c = ls->context->config;
@@ -190,9 +190,8 @@ static enum load_result enter(struct loads *ls, struct load_wait *wait, bool sta
 		move(ls, wait, WAIT_PLACED);
 		return LOAD_READY;
 	}
-	bool refused = full || !may_hold(ls, share, HELD_WAITS, 4 * (c->cold_requests + c->cold_queue), HELD_NOTHING) ||
-	               (starts && !may_hold(ls, share, HELD_LINE, c->cold_queue, HELD_LINE));
-	*held_back = !full && (starts || refused) && ls->held[HELD_PLACES] < c->cold_requests;
+	bool refused = full || (starts && !may_hold(ls, share, HELD_LINE, c->cold_queue, HELD_LINE));
+	*held_back = !full && starts && ls->held[HELD_PLACES] < c->cold_requests;
 	if (refused) {
 		metric_add(M_COLD_REFUSED, 1);
 		return LOAD_REFUSED;

@@ -26,7 +26,6 @@ enum held {
 	HELD_WAITS,     /* requests that wait */
 	HELD_QUEUES,    /* requests that have loads queued */
 	HELD_TRANSFERS, /* loads that run here */
-	HELD_NOTHING,   /* always 0: for what has no queue */
 	HELD_KINDS,
 };
 

@@ -274,9 +274,11 @@ void modules_resolve(struct modules *m, struct module_want *wants, size_t count,
 	struct mc_client *client = mc_enabled(m->context.servers) ? modules_memcached(m) : NULL;
 	struct root_get *gets = calloc(count + 1, sizeof *gets);
 	for (size_t i = 0; i < count; i++)
-		if (is_open(m, &wants[i], now) && client && gets)
-			gets[open++] =
+		if (is_open(m, &wants[i], now) && client && gets) {
+			gets[open] =
 			        (struct root_get){.hash = &wants[i].own.hash, .want_root = wants[i].state == WANT_LOAD};
+			load_origins(&m->context, wants[i].kind, &gets[open++]);
+		}
 	if (open)
 		page_memcached_roots(client, gets, open, deadline);
 	for (size_t i = 0, k = 0; k < open; i++)

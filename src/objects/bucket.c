@@ -39,7 +39,6 @@ struct source {
 	atomic_bool has_index2;
 	_Atomic(int64_t) index2_looked;
 	struct source_health *health; /* NULL: nobody watches it */
-	uint64_t digest;              /* of this source and all before it */
 };
 
 enum { SOURCES_MAX = CONFIG_LIST_MAX + 3, IDLE_MAX = 64 };
@@ -54,8 +53,9 @@ struct bucket_sources {
 	unsigned count;
 	uint64_t max_size;
 	struct source items[SOURCES_MAX];
-	struct symbfile_store *store; /* NULL: none */
-	pthread_mutex_t lock;         /* guards what follows */
+	uint64_t digests[SOURCES_MAX]; /* of each and all before it */
+	struct symbfile_store *store;  /* NULL: none */
+	pthread_mutex_t lock;          /* guards what follows */
 	struct bucket_client *idle[IDLE_MAX];
 	unsigned idle_count;
 };
@@ -149,13 +149,14 @@ static void note_digests(struct bucket_sources *s)
 {
 	uint64_t digest = 0;
 	for (unsigned i = 0; i < s->count; i++) {
-		struct source *one = &s->items[i];
+		const struct source *one = &s->items[i];
 		const char *name = bucket_source_name(s, i);
 		const uint8_t kind[] = {(uint8_t)one->kind, one->two_levels};
 		digest = checksum(&digest, sizeof digest, name, strlen(name));
 		digest = checksum(&digest, sizeof digest, kind, sizeof kind);
-		one->digest = checksum(&digest, sizeof digest, one->above, strlen(one->above));
-		digest = one->digest;
+		digest = checksum(&digest, sizeof digest, one->above, strlen(one->above));
+		digest += !digest;
+		s->digests[i] = digest;
 	}
 }
 
@@ -227,9 +228,9 @@ struct symbfile_store *bucket_sources_store(const struct bucket_sources *s)
 	return s->store;
 }
 
-uint64_t bucket_sources_digest(const struct bucket_sources *s, unsigned source)
+const uint64_t *bucket_sources_digests(const struct bucket_sources *s)
 {
-	return s->items[source].digest;
+	return s->digests;
 }
 
 unsigned bucket_sources_count(const struct bucket_sources *s)

@@ -112,7 +112,7 @@ typedef uint64_t source_set;
 bool bucket_sources_returned(const struct bucket_sources *s, source_set which, int64_t since);
 /* Whether none of these is known to fail. */
 bool bucket_sources_well(const struct bucket_sources *s, source_set which);
-/* What the list of sources up to this one is, in any process: without secrets. */
-uint64_t bucket_sources_digest(const struct bucket_sources *s, unsigned source);
+/* For each source, what the list of sources up to it is, in any process: without secrets, and never 0. */
+const uint64_t *bucket_sources_digests(const struct bucket_sources *s);
 
 #endif

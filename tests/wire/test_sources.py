@@ -108,3 +108,22 @@ def test_what_only_the_source_that_fails_has_is_asked_for_when_it_returns():
         first.reset()
         wait_for(lambda: not is_ill(s), "the source to be asked again", bound=SLACK)
         assert name_of(s, module) == "only"
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["in another order", "one more at the end"])
+def test_what_memcached_has_is_of_the_sources_that_are_set(more):
+    """Of several processes, too: each uses what came from the sources that it has."""
+    with Stack(symbols=[None, None, None], sources=2, config={**SETTINGS, "revalidate_after": "0"}) as s:
+        modules = [add(bucket, f"d{i}.so", text_of(f"in{i}")) for i, bucket in enumerate(s.buckets)]
+        for bucket in s.buckets[1:]:
+            add(bucket, "d0.so", text_of("other"))
+        assert names(s, *modules[:2]) == ["in0", "in1"]
+        s.node.settled()
+        before = sum(bucket.hits() for bucket in s.buckets)
+        sources = [bucket.source for bucket in s.buckets]
+        s.daemon.write_config(source=sources if more else [sources[1], sources[0]])
+        s.node.restart()
+        assert names(s, *modules[:2]) == ["in0" if more else "other", "in1"]
+        assert (sum(bucket.hits() for bucket in s.buckets) == before) == more
+        if more:
+            assert names(s, modules[2]) == ["in2"]
