@@ -22,16 +22,16 @@ struct load_context {
 	struct outcomes *outcomes;
 	struct mc_servers *servers;
 	struct bucket_sources *sources; /* not owned */
-	struct elf_sources elf;       /* without extractors: no source is of executables */
-	struct symbfile_store *store; /* NULL: none is configured */
-	struct block_pool *blocks;    /* for text that arrives, and for arenas */
-	atomic_uint idle_makers;      /* for symmap.c */
-	atomic_uint readers;          /* for arrival.c */
-	atomic_uint heavy;            /* loads that run and have taken more than load_small_bytes */
-	_Atomic(struct load *) needy; /* the one load that may wait for memory while it runs */
-	atomic_bool needy_waits;      /* it does */
-	atomic_bool short_of_memory;  /* loads wait for memory, as loads_tick saw it last */
-	atomic_bool stopping;         /* running loads then end soon */
+	struct elf_sources elf;         /* without extractors: no source is of executables */
+	struct symbfile_store *store;   /* NULL: none is configured */
+	struct block_pool *blocks;      /* for text that arrives, and for arenas */
+	atomic_uint idle_makers;        /* for symmap.c */
+	atomic_uint readers;            /* for arrival.c */
+	atomic_uint heavy;              /* loads that run and have taken more than load_small_bytes */
+	_Atomic(struct load *) needy;   /* the one load that may wait for memory while it runs */
+	atomic_bool needy_waits;        /* it does */
+	atomic_bool short_of_memory;    /* loads wait for memory, as loads_tick saw it last */
+	atomic_bool stopping;           /* running loads then end soon */
 };
 
 /* A load, queued or running. Guarded by the lock of struct loads, except what only its loader touches. */
