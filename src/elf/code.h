@@ -20,8 +20,8 @@ struct elf_asker {
 	const atomic_bool *cancel; /* ends it within about a second; may be NULL */
 };
 
-/* Searches the sources of executables (source_search.h). *size: the bytes that the instructions have. ERR_MISSING: none has
- * the module, or its code there; ERR_CORRUPT: the file, or its reader died; ERR_UNAVAILABLE: a source fails, or
+/* Searches the sources of executables (source_search.h). *size: the bytes that the instructions have. ERR_MISSING: none
+ * has the module, or its code there; ERR_CORRUPT: the file, or its reader died; ERR_UNAVAILABLE: a source fails, or
  * cancelled; ERR_NO_MEMORY. The texts are for the client. */
 enum err elf_code_get(struct elf_code *code, const struct elf_asker *asker, const struct build_id_question *question,
         const struct code_range *range, const struct code_sink *sink, uint64_t *size, struct error *e);
