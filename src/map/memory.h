@@ -22,6 +22,15 @@ struct offmap_options {
 
 /* Charges a change in what is held, to the account and by `charge`; more only if there is room. `has`: what is charged
  * so far. */
-bool offmap_charge(const struct offmap_options *o, enum account_kind kind, uint64_t has, int64_t bytes);
+static inline bool offmap_charge(const struct offmap_options *o, enum account_kind kind, uint64_t has, int64_t bytes)
+{
+	if (bytes <= 0 || !o->take)
+		account_add(kind, bytes);
+	else if (!o->take(o->take_arg, kind, has, (uint64_t)bytes))
+		return false;
+	if (o->charge)
+		o->charge(o->charge_arg, bytes);
+	return true;
+}
 
 #endif

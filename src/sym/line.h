@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the lines of a Breakpad symbol file one at a time; docs/sym-files.md has the grammar. For speed, try
- * sym/fields.h first for line and INLINE records, and use this for what it refuses. */
+ * sym/text_scan.h first for line and INLINE records, and use this for what it refuses. */
 #ifndef SYM_LINE_H
 #define SYM_LINE_H
 

@@ -37,35 +37,8 @@ static const uint8_t *scan_lines(const uint8_t *at, const uint8_t *end)
 
 #ifdef __x86_64__
 
-/* Bit i: at[i] starts a line that must be read. Reads at[-1] to at[15]. */
-static inline uint64_t starts_16(const uint8_t *at)
-{
-	__m128i c = _mm_loadu_si128((const __m128i *)(const void *)at);
-	__m128i before = _mm_loadu_si128((const __m128i *)(const void *)(at - 1));
-	__m128i blank = _mm_cmpeq_epi8(_mm_min_epu8(c, _mm_set1_epi8(' ')), c);
-	__m128i f = _mm_cmpeq_epi8(c, _mm_set1_epi8('F')), p = _mm_cmpeq_epi8(c, _mm_set1_epi8('P'));
-	__m128i i = _mm_cmpeq_epi8(c, _mm_set1_epi8('I')), s = _mm_cmpeq_epi8(c, _mm_set1_epi8('S'));
-	__m128i any = _mm_or_si128(_mm_or_si128(_mm_or_si128(blank, f), _mm_or_si128(p, i)), s);
-	return (uint32_t)_mm_movemask_epi8(_mm_and_si128(any, _mm_cmpeq_epi8(before, _mm_set1_epi8('\n'))));
-}
-
-static const uint8_t *scan_sse2(const uint8_t *at, const uint8_t *end)
-{
-	if (at == end || may_matter(at))
-		return at;
-	for (at++; end - at >= 64; at += 64) {
-		uint64_t found =
-		        starts_16(at) | starts_16(at + 16) << 16 | starts_16(at + 32) << 32 | starts_16(at + 48) << 48;
-		for (; found; found &= found - 1)
-			if (may_matter(at + __builtin_ctzll(found)))
-				return at + __builtin_ctzll(found);
-	}
-	const uint8_t *feed = memchr(at - 1, '\n', (size_t)(end - at) + 1);
-	return scan_lines(feed + 1, end);
-}
-
-/* The same for 32 bytes. Finds keyword letters by a table: the lower four bits of a byte give the one letter that it
- * may be. */
+/* Bit i: at[i] starts a line that must be read. Reads at[-1] to at[31]. Finds keyword letters by a table: the lower
+ * four bits of a byte give the one letter that it may be. */
 __attribute__((target("avx2"))) static inline uint64_t starts_32(const uint8_t *at)
 {
 	const __m256i letters = _mm256_setr_epi8('P', -1, -1, 'S', -1, -1, 'F', -1, -1, 'I', -1, -1, -1, -1, -1, -1,
@@ -99,10 +72,8 @@ symbol_scan *symbol_scan_by(unsigned which)
 	if (!which)
 		return scan_lines;
 #ifdef __x86_64__
-	if (which == 1)
-		return scan_sse2;
 	__builtin_cpu_init();
-	if (which == 2 && __builtin_cpu_supports("avx2"))
+	if (which == 1 && __builtin_cpu_supports("avx2"))
 		return scan_avx2;
 #endif
 	return NULL;

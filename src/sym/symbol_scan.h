@@ -10,7 +10,7 @@
  * feed. */
 typedef const uint8_t *symbol_scan(const uint8_t *at, const uint8_t *end);
 
-enum { SYMBOL_SCANS = 3 };
+enum { SYMBOL_SCANS = 2 };
 /* NULL if this processor lacks variant `which`. The last one that is not NULL is the fastest. */
 symbol_scan *symbol_scan_by(unsigned which);
 symbol_scan *symbol_scan_best(void);

@@ -25,6 +25,7 @@
 #include "base/array.h"
 #include "base/bit_tree.h"
 #include "base/hash.h"
+#include "base/map64.h"
 #include "base/search.h"
 #include "base/varint.h"
 #include "records/pages.h"
@@ -77,7 +78,7 @@ struct range_symbol {
 };
 
 struct map_string {
-	uint64_t hash[2];
+	uint64_t check;          /* more of its hash */
 	struct record_name name; /* as the name of a part; its slot is the id of any other string */
 	uint32_t times;          /* as a name, after another one */
 };
@@ -86,8 +87,7 @@ struct symbfile_map {
 	struct offmap_options options;
 	struct map_string *slots;
 	uint32_t slot_count, slot_cap;
-	uint32_t *table; /* slots by hash, 0: free; not map64, which takes 16 bytes a slot instead of 4 */
-	uint32_t table_size;
+	struct map64 by_hash;           /* slots */
 	uint64_t salt;                  /* so that nobody can choose strings with equal hashes */
 	uint64_t strings, string_bytes; /* received */
 	uint32_t last_name;
@@ -114,7 +114,7 @@ static position range_end(const struct range_record *r)
 /* Charges the memory held, plus `more`. False if that is above memory_max, or the account has no room. */
 static bool hold(struct symbfile_map *m, uint64_t more)
 {
-	uint64_t bytes = (uint64_t)m->slot_cap * sizeof *m->slots + (uint64_t)m->table_size * sizeof *m->table +
+	uint64_t bytes = (uint64_t)m->slot_cap * sizeof *m->slots + m->by_hash.cap * sizeof(struct map64_slot) +
 	                 m->blob_len + m->range_count * sizeof *m->ranges + m->pad_count * sizeof *m->pads +
 	                 m->symbol_count * sizeof *m->symbols + m->tables + (m->out ? records_bytes(m->out) : 0) + more;
 	int64_t change = (int64_t)(bytes - m->charged);
@@ -143,10 +143,8 @@ struct symbfile_map *symbfile_map_new(const struct offmap_options *options)
 		m->salt = (uintptr_t)m;
 	m->slot_cap = 64;
 	m->slots = calloc(m->slot_cap, sizeof *m->slots);
-	m->table_size = 64;
-	m->table = calloc(m->table_size, sizeof *m->table);
 	m->out = records_new(0);
-	if (!m->slots || !m->table || !m->out) {
+	if (!m->slots || !m->out) {
 		symbfile_map_free(m);
 		return NULL;
 	}
@@ -160,7 +158,7 @@ static void free_records(struct symbfile_map *m)
 {
 	records_free(m->out);
 	free(m->slots);
-	free(m->table);
+	map64_release(&m->by_hash);
 	free(m->ranges);
 	free(m->pads);
 	free(m->blob);
@@ -178,24 +176,6 @@ void symbfile_map_free(struct symbfile_map *m)
 }
 
 /* ---- strings ---- */
-
-static bool grow_table(struct symbfile_map *m)
-{
-	uint32_t size = 2 * m->table_size;
-	uint32_t *grown = size ? calloc(size, sizeof *grown) : NULL;
-	if (!grown)
-		return false;
-	for (uint32_t slot = 1; slot < m->slot_count; slot++) {
-		uint32_t at = (uint32_t)m->slots[slot].hash[0] & (size - 1);
-		while (grown[at])
-			at = (at + 1) & (size - 1);
-		grown[at] = slot;
-	}
-	free(m->table);
-	m->table = grown;
-	m->table_size = size;
-	return true;
-}
 
 /* Cuts a string that is too long, but never within a character. */
 static struct str cut_string(struct symbfile_map *m, struct str s)
@@ -223,25 +203,25 @@ static bool count_name(struct symbfile_map *m, struct str s, uint32_t slot)
 static bool intern(struct symbfile_map *m, struct str s, bool is_name, uint32_t *slot)
 {
 	struct map_string new = {.name.file = m->slot_count};
+	uint64_t hash[2], at;
 	s = cut_string(m, s);
 	*slot = 0;
 	if (!s.len)
 		return true;
-	if (4 * (uint64_t)m->slot_count > 3 * (uint64_t)m->table_size && !grow_table(m))
-		return false;
-	hash_text(new.hash, s, m->salt ^ is_name);
-	uint32_t at = (uint32_t) new.hash[0] & (m->table_size - 1);
-	for (; m->table[at]; at = (at + 1) & (m->table_size - 1))
-		if (memcmp(m->slots[m->table[at]].hash, new.hash, sizeof new.hash) == 0) {
-			*slot = m->table[at];
+	hash_text(hash, s, m->salt ^ is_name);
+	for (; (at = map64_get(&m->by_hash, hash[0])); hash[0]++)
+		if (m->slots[at].check == hash[1]) {
+			*slot = (uint32_t)at;
 			return !is_name || count_name(m, s, *slot);
 		}
+	new.check = hash[1];
 	if (!array_reserve(&m->slots, &m->slot_cap, m->slot_count + 1, sizeof *m->slots) ||
 	        !(is_name ? records_add_name(m->out, s, s.len > OFFMAP_INLINE_NAME, &new.name)
-	                  : records_define(m->out, false, m->slot_count, s)))
+	                  : records_define(m->out, false, m->slot_count, s)) ||
+	        !map64_put(&m->by_hash, hash[0], m->slot_count))
 		return false;
 	m->slots[m->slot_count] = new;
-	*slot = m->table[at] = m->slot_count++;
+	*slot = m->slot_count++;
 	return true;
 }
 

@@ -8,11 +8,49 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/buffer.h"
+#include "base/utf8.h"
 #include "base/varint.h"
+#include "symbfile/protobuf.h"
 #include "symbfile/wire.h"
+
+const char *const symbfile_kind_names[SYMBFILE_KINDS] = {"ranges", "returnpads"};
+
+struct raw_address {
+	enum { ADDRESS_NONE, ADDRESS_DELTA, ADDRESS_SET } kind;
+	uint64_t value; /* for ADDRESS_DELTA a difference, modulo 2^64 */
+};
+
+struct raw_text {
+	enum { TEXT_NONE, TEXT_LITERAL, TEXT_REF } kind;
+	struct str literal; /* in the message */
+	uint32_t ref;
+	const uint8_t *at; /* the field */
+};
+
+struct column {
+	uint32_t *items;
+	size_t count;
+	uint32_t cap;
+};
+
+/* A range or a return pad as it is in the file. Its columns keep their memory from one to the next. */
+struct raw_record {
+	struct raw_address address;
+	struct raw_text func, file, call_file;
+	uint64_t length;
+	uint32_t call_line, depth;
+	struct column offsets, funcs, files, lines;
+};
+
+struct string_table {
+	uint8_t *copy;    /* of the message */
+	struct column at; /* of each string's field in the copy */
+	size_t len;       /* of the copy */
+};
 
 enum state { STATE_MAGIC, STATE_LENGTH, STATE_TYPE, STATE_BODY, STATE_SKIP };
 
@@ -28,10 +66,11 @@ struct symbfile_reader {
 	uint32_t type;     /* of the message */
 	bool begun;        /* the Header has been read */
 	struct buffer buf; /* a body that came in pieces */
+	struct str body;   /* of the message that is read */
 	bool has_va;
 	uint64_t va; /* of the record before */
-	struct wire_table table;
-	struct wire_record record;
+	struct string_table table;
+	struct raw_record record;
 	struct symbfile_line *lines;
 	struct symbfile_frame *frames;
 	uint32_t line_cap, frame_cap;
@@ -52,8 +91,12 @@ void symbfile_reader_free(struct symbfile_reader *r)
 	if (!r)
 		return;
 	buffer_release(&r->buf);
-	wire_table_release(&r->table);
-	wire_record_release(&r->record);
+	free(r->table.copy);
+	free(r->table.at.items);
+	free(r->record.offsets.items);
+	free(r->record.funcs.items);
+	free(r->record.files.items);
+	free(r->record.lines.items);
 	free(r->lines);
 	free(r->frames);
 	free(r);
@@ -75,22 +118,209 @@ static enum err corrupt(struct symbfile_reader *r, uint64_t offset, const char *
 }
 
 /* The file offset of a byte of the body. The whole body must have been read. */
-static uint64_t offset_of(const struct symbfile_reader *r, struct str body, const uint8_t *at)
+static uint64_t offset_of(const struct symbfile_reader *r, const uint8_t *at)
 {
-	return r->at - body.len + (uint64_t)(at - (const uint8_t *)body.data);
+	return r->at - r->body.len + (uint64_t)(at - (const uint8_t *)r->body.data);
 }
 
-static enum err check_body(struct symbfile_reader *r, struct str body, enum err err, const struct wire_fault *fault)
+static enum err undecodable(struct symbfile_reader *r, const uint8_t *at, const char *text)
 {
-	if (err == ERR_NO_MEMORY)
+	return corrupt(r, offset_of(r, at), "cannot be decoded: %s", text);
+}
+
+static enum err wrong_wire(struct symbfile_reader *r, const struct proto_field *f)
+{
+	return undecodable(r, f->at, "a field of the wrong wire type");
+}
+
+static enum err end_message(struct symbfile_reader *r, const struct proto *p)
+{
+	return p->fault ? undecodable(r, p->at, p->fault) : ERR_OK;
+}
+
+/* ---- fields ---- */
+
+static bool is_utf8(struct str s)
+{
+	const uint8_t *p = (const uint8_t *)s.data;
+	for (size_t i = 0; i < s.len;) {
+		unsigned n = p[i] < 0x80 ? 1 : utf8_sequence(p + i, s.len - i);
+		if (n == 0)
+			return false;
+		i += n;
+	}
+	return true;
+}
+
+static enum err check_string(struct symbfile_reader *r, const struct proto_field *f)
+{
+	if (f->wire != PROTO_BYTES)
+		return wrong_wire(r, f);
+	return is_utf8(f->bytes) ? ERR_OK : undecodable(r, f->at, "a string that is not UTF-8");
+}
+
+/* ---- columns: repeated uint32, packed or one by one ---- */
+
+/* The number of varints that end in these bytes. */
+static size_t count_varints(struct str s)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < s.len; i++)
+		n += (uint8_t)s.data[i] < 0x80;
+	return n;
+}
+
+static enum err take_column(struct symbfile_reader *r, struct column *c, const struct proto_field *f)
+{
+	const bool packed = f->wire == PROTO_BYTES;
+	const size_t count = packed ? count_varints(f->bytes) : 1;
+	if (!packed && f->wire != PROTO_VARINT)
+		return wrong_wire(r, f);
+	if (count > SYMBFILE_ENTRIES_MAX - c->count)
+		return undecodable(r, f->at, "more than 1677721 lines or frames");
+	if (!array_reserve(&c->items, &c->cap, c->count + count, sizeof *c->items))
 		return no_memory(&r->error);
-	return err ? corrupt(r, offset_of(r, body, fault->at), "cannot be decoded: %s", fault->text) : ERR_OK;
+	if (!packed)
+		c->items[c->count] = (uint32_t)f->value;
+	struct reader in = proto_start(packed ? f->bytes : (struct str){"", 0}).in;
+	for (size_t at = c->count; in.at < in.end;) {
+		uint32_t value = (uint32_t)reader_varint(&in);
+		if (in.bad)
+			return undecodable(r, f->at, "a bad varint in a packed field");
+		c->items[at++] = value;
+	}
+	c->count += count;
+	return ERR_OK;
+}
+
+/* ---- messages ---- */
+
+/* What becomes of a field, and where in the message's struct. */
+struct field_place {
+	enum { SKIP, TAKE_U64, TAKE_U32, TAKE_DELTA, TAKE_SET, TAKE_TEXT, TAKE_REF, TAKE_COLUMN, TAKE_LINES } kind;
+	uint32_t offset;
+};
+
+static const struct field_place range_places[] = {
+        [RANGE_DELTA] = {TAKE_DELTA, offsetof(struct raw_record, address)},
+        [RANGE_LENGTH] = {TAKE_U64, offsetof(struct raw_record, length)},
+        [RANGE_FUNC] = {TAKE_TEXT, offsetof(struct raw_record, func)},
+        [RANGE_FILE] = {TAKE_TEXT, offsetof(struct raw_record, file)},
+        [RANGE_CALL_LINE] = {TAKE_U32, offsetof(struct raw_record, call_line)},
+        [RANGE_CALL_FILE] = {TAKE_TEXT, offsetof(struct raw_record, call_file)},
+        [RANGE_DEPTH] = {TAKE_U32, offsetof(struct raw_record, depth)},
+        [RANGE_LINES] = {TAKE_LINES, 0},
+        [RANGE_FUNC_REF] = {TAKE_REF, offsetof(struct raw_record, func)},
+        [RANGE_FILE_REF] = {TAKE_REF, offsetof(struct raw_record, file)},
+        [RANGE_CALL_FILE_REF] = {TAKE_REF, offsetof(struct raw_record, call_file)},
+        [RANGE_SET] = {TAKE_SET, offsetof(struct raw_record, address)},
+};
+
+static const struct field_place pad_places[] = {
+        [PAD_DELTA] = {TAKE_DELTA, offsetof(struct raw_record, address)},
+        [PAD_FUNC] = {TAKE_COLUMN, offsetof(struct raw_record, funcs)},
+        [PAD_FILE] = {TAKE_COLUMN, offsetof(struct raw_record, files)},
+        [PAD_LINE] = {TAKE_COLUMN, offsetof(struct raw_record, lines)},
+        [PAD_SET] = {TAKE_SET, offsetof(struct raw_record, address)},
+};
+
+#define COUNT(places) (sizeof(places) / sizeof *(places))
+
+static enum err take_lines(struct symbfile_reader *r, const struct proto_field *lines)
+{
+	struct proto p = proto_start(lines->bytes);
+	struct proto_field f = {0};
+	enum err err = lines->wire == PROTO_BYTES ? ERR_OK : wrong_wire(r, lines);
+	while (!err && proto_next(&p, &f))
+		if (f.number == LINES_OFFSET || f.number == LINES_LINE)
+			err = take_column(r, f.number == LINES_OFFSET ? &r->record.offsets : &r->record.lines, &f);
+	return err ? err : end_message(r, &p);
+}
+
+/* Reads the fields of the message into r->record, until one is refused. Those without a place are skipped. */
+static enum err read_record(struct symbfile_reader *r, const struct field_place *places, size_t count)
+{
+	struct raw_record *record = &r->record;
+	struct proto p = proto_start(r->body);
+	struct proto_field f = {0};
+	enum err err = ERR_OK;
+	record->address.kind = ADDRESS_NONE;
+	record->func.kind = record->file.kind = record->call_file.kind = TEXT_NONE;
+	record->length = record->call_line = record->depth = 0;
+	record->offsets.count = record->funcs.count = record->files.count = record->lines.count = 0;
+	while (!err && proto_next(&p, &f)) {
+		const struct field_place *place = f.number < count ? &places[f.number] : places;
+		void *at = (char *)record + place->offset;
+		switch (place->kind) {
+		case SKIP:
+			continue;
+		case TAKE_U64:
+			*(uint64_t *)at = f.value;
+			break;
+		case TAKE_U32: /* the low bits of larger numbers */
+			*(uint32_t *)at = (uint32_t)f.value;
+			break;
+		case TAKE_DELTA:
+			*(struct raw_address *)at = (struct raw_address){ADDRESS_DELTA, (uint64_t)unzigzag(f.value)};
+			break;
+		case TAKE_SET:
+			*(struct raw_address *)at = (struct raw_address){ADDRESS_SET, f.value};
+			break;
+		case TAKE_REF:
+			((struct raw_text *)at)->kind = TEXT_REF;
+			((struct raw_text *)at)->ref = (uint32_t)f.value;
+			((struct raw_text *)at)->at = f.at;
+			break;
+		case TAKE_TEXT:
+			*(struct raw_text *)at = (struct raw_text){TEXT_LITERAL, .literal = f.bytes, .at = f.at};
+			err = check_string(r, &f);
+			continue;
+		case TAKE_COLUMN:
+			err = take_column(r, at, &f);
+			continue;
+		case TAKE_LINES:
+			err = take_lines(r, &f);
+			continue;
+		}
+		if (f.wire != PROTO_VARINT)
+			return wrong_wire(r, &f);
+	}
+	return err ? err : end_message(r, &p);
+}
+
+/* ---- the string table ---- */
+
+static enum err read_table(struct symbfile_reader *r)
+{
+	struct string_table *t = &r->table;
+	struct proto p = proto_start(r->body);
+	struct proto_field f = {0};
+	enum err err = ERR_OK;
+	t->at.count = 0;
+	while (!err && proto_next(&p, &f)) {
+		if (f.number != TABLE_STRING || (err = check_string(r, &f)))
+			continue;
+		if (!array_reserve(&t->at.items, &t->at.cap, t->at.count + 1, sizeof *t->at.items))
+			return no_memory(&r->error);
+		t->at.items[t->at.count++] = (uint32_t)(f.at - (const uint8_t *)r->body.data);
+	}
+	if (err || (err = end_message(r, &p)))
+		return err;
+	/* Copy the body: the table is needed after the next message has replaced it. */
+	uint8_t *copy = realloc(t->copy, r->body.len + 1);
+	if (!copy)
+		return no_memory(&r->error);
+	if (r->body.len)
+		memcpy(copy, r->body.data, r->body.len);
+	t->copy = copy;
+	t->len = r->body.len;
+	return ERR_OK;
 }
 
 /* ---- records ---- */
 
 /* Makes the address absolute, and keeps it: the next one may be relative to it. */
-static enum err resolve_address(struct symbfile_reader *r, const struct wire_address *a, uint64_t *va)
+static enum err resolve_address(struct symbfile_reader *r, const struct raw_address *a, uint64_t *va)
 {
 	if (a->kind == ADDRESS_NONE)
 		return corrupt(r, r->start, "a record without address");
@@ -107,38 +337,42 @@ static enum err resolve_ref(struct symbfile_reader *r, uint32_t ref, uint64_t of
 	if (ref >= r->table.at.count)
 		return corrupt(r, offset, "string %" PRIu32 " is not in the string table, which has %zu", ref,
 		        r->table.at.count);
-	*s = wire_table_string(&r->table, ref);
+	const uint8_t *at = r->table.copy + r->table.at.items[ref];
+	struct proto p = proto_start((struct str){(const char *)at, (size_t)(r->table.copy + r->table.len - at)});
+	struct proto_field f = {0};
+	proto_next(&p, &f);
+	*s = f.bytes;
 	return ERR_OK;
 }
 
 /* If there is no text, *s is unchanged. */
-static enum err resolve_text(struct symbfile_reader *r, struct str body, const struct wire_text *t, struct str *s)
+static enum err resolve_text(struct symbfile_reader *r, const struct raw_text *t, struct str *s)
 {
 	if (t->kind == TEXT_REF)
-		return resolve_ref(r, t->ref, offset_of(r, body, t->at), s);
+		return resolve_ref(r, t->ref, offset_of(r, t->at), s);
 	if (t->kind == TEXT_LITERAL)
 		*s = t->literal;
 	return ERR_OK;
 }
 
-static enum err resolve_texts(struct symbfile_reader *r, struct str body, struct symbfile_range *out)
+static enum err resolve_texts(struct symbfile_reader *r, struct symbfile_range *out)
 {
-	const struct wire_record *w = &r->record;
+	const struct raw_record *w = &r->record;
 	out->has_file = w->file.kind != TEXT_NONE;
 	out->has_call_file = w->call_file.kind != TEXT_NONE;
 	if (w->func.kind == TEXT_NONE)
 		return corrupt(r, r->start, "a range without function");
-	enum err err = resolve_text(r, body, &w->func, &out->func);
+	enum err err = resolve_text(r, &w->func, &out->func);
 	if (!err)
-		err = resolve_text(r, body, &w->file, &out->file);
+		err = resolve_text(r, &w->file, &out->file);
 	if (!err)
-		err = resolve_text(r, body, &w->call_file, &out->call_file);
+		err = resolve_text(r, &w->call_file, &out->call_file);
 	return err;
 }
 
 static enum err sum_lines(struct symbfile_reader *r, struct symbfile_range *out)
 {
-	const struct wire_column *offsets = &r->record.offsets, *lines = &r->record.lines;
+	const struct column *offsets = &r->record.offsets, *lines = &r->record.lines;
 	uint32_t offset = 0;
 	if (offsets->count != lines->count)
 		return corrupt(r, r->start, "a line table whose columns have %zu offsets and %zu lines", offsets->count,
@@ -162,15 +396,14 @@ static enum err sink_result(struct symbfile_reader *r, enum err err)
 	return err;
 }
 
-static enum err take_range(struct symbfile_reader *r, struct str body)
+static enum err take_range(struct symbfile_reader *r)
 {
-	struct wire_fault fault;
 	struct symbfile_range out = {.func = {"", 0}, .file = {"", 0}, .call_file = {"", 0}};
-	enum err err = check_body(r, body, wire_range_read(&r->record, body, &fault), &fault);
+	enum err err = read_record(r, range_places, COUNT(range_places));
 	if (!err)
 		err = resolve_address(r, &r->record.address, &out.va);
 	if (!err)
-		err = resolve_texts(r, body, &out);
+		err = resolve_texts(r, &out);
 	if (!err)
 		err = sum_lines(r, &out);
 	if (err)
@@ -183,7 +416,7 @@ static enum err take_range(struct symbfile_reader *r, struct str body)
 
 static enum err make_frames(struct symbfile_reader *r, struct symbfile_pad *out)
 {
-	const struct wire_record *w = &r->record;
+	const struct raw_record *w = &r->record;
 	enum err err = ERR_OK;
 	if (!array_reserve(&r->frames, &r->frame_cap, w->funcs.count, sizeof *r->frames))
 		return no_memory(&r->error);
@@ -199,12 +432,11 @@ static enum err make_frames(struct symbfile_reader *r, struct symbfile_pad *out)
 	return err;
 }
 
-static enum err take_pad(struct symbfile_reader *r, struct str body)
+static enum err take_pad(struct symbfile_reader *r)
 {
-	struct wire_fault fault;
 	struct symbfile_pad out = {0};
-	const struct wire_record *w = &r->record;
-	enum err err = check_body(r, body, wire_pad_read(&r->record, body, &fault), &fault);
+	const struct raw_record *w = &r->record;
+	enum err err = read_record(r, pad_places, COUNT(pad_places));
 	if (!err && (w->funcs.count != w->files.count || w->funcs.count != w->lines.count))
 		err = corrupt(r, r->start, "a return pad whose columns have %zu functions, %zu files and %zu lines",
 		        w->funcs.count, w->files.count, w->lines.count);
@@ -215,19 +447,27 @@ static enum err take_pad(struct symbfile_reader *r, struct str body)
 	return err ? err : sink_result(r, r->sink.pad(r->sink.arg, &out, &r->error));
 }
 
+static enum err take_header(struct symbfile_reader *r)
+{
+	struct proto p = proto_start(r->body);
+	struct proto_field f = {0};
+	while (proto_next(&p, &f))
+		;
+	return end_message(r, &p);
+}
+
 static enum err take_message(struct symbfile_reader *r, const uint8_t *data, size_t len)
 {
-	struct str body = {(const char *)data, len};
-	struct wire_fault fault = {0};
+	r->body = (struct str){(const char *)data, len};
 	switch (r->type) {
 	case MESSAGE_HEADER:
-		return check_body(r, body, wire_header_read(body, &fault), &fault);
+		return take_header(r);
 	case MESSAGE_RANGE:
-		return take_range(r, body);
+		return take_range(r);
 	case MESSAGE_PAD:
-		return take_pad(r, body);
+		return take_pad(r);
 	default:
-		return check_body(r, body, wire_table_read(&r->table, body, &fault), &fault);
+		return read_table(r);
 	}
 }
 

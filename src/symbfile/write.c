@@ -10,12 +10,15 @@
 
 #include "base/array.h"
 #include "base/buffer.h"
+#include "base/hash.h"
+#include "base/map64.h"
 #include "symbfile/protobuf.h"
-#include "symbfile/strings.h"
 #include "symbfile/wire.h"
 
 enum {
-	HELD_MAX = 16 << 20, /* bytes of kept records after which they are written */
+	TABLE_MAX = (16 << 20) - (64 << 10), /* bytes; every string table is smaller */
+	INLINE_MAX = 64 << 10,               /* longer strings are never written in a range itself */
+	HELD_MAX = 16 << 20,                 /* bytes of kept records after which they are written */
 	OUT_MAX = 64 << 10,
 	/* The most bytes that a message's lines or frames may take; the rest of the message then always fits. */
 	COLUMNS_MAX = SYMBFILE_MESSAGE_MAX - 4 * INLINE_MAX,
@@ -24,10 +27,26 @@ enum {
 	RECORD_EXTRA = 16, /* bytes by which a message may exceed its kept record: lengths and tags */
 };
 
+/* The distinct strings of the kept records, and which of them go into the string table. */
+struct string {
+	uint32_t at, len; /* in texts */
+	uint32_t number;  /* in the string table, once that exists */
+	bool used, shared;
+};
+
+struct strings {
+	struct buffer texts;
+	struct string *items;
+	struct map64 by_hash; /* index into items + 1; strings with equal hashes have consecutive keys */
+	size_t count;
+	uint32_t cap;
+	size_t table_len; /* bytes of a table of all strings */
+};
+
 struct symbfile_writer {
 	enum err (*write)(void *arg, const uint8_t *data, size_t len, struct error *e);
 	void *arg;
-	struct symbfile_strings strings;
+	struct strings strings;
 	struct buffer records, body;
 	struct buffer column, lines; /* scratch: one packed field, a line table */
 	uint32_t *ids;               /* scratch: a record's strings */
@@ -49,7 +68,7 @@ struct symbfile_writer *symbfile_writer_new(
 		return NULL;
 	w->write = write;
 	w->arg = arg;
-	symbfile_strings_init(&w->strings);
+	buffer_init(&w->strings.texts, TABLE_MAX);
 	buffer_init(&w->records, HELD_MAX + 2 * SYMBFILE_MESSAGE_MAX);
 	buffer_init(&w->body, SYMBFILE_MESSAGE_MAX);
 	buffer_init(&w->column, SYMBFILE_MESSAGE_MAX);
@@ -61,13 +80,70 @@ void symbfile_writer_free(struct symbfile_writer *w)
 {
 	if (!w)
 		return;
-	symbfile_strings_release(&w->strings);
+	buffer_release(&w->strings.texts);
+	free(w->strings.items);
+	map64_release(&w->strings.by_hash);
 	buffer_release(&w->records);
 	buffer_release(&w->body);
 	buffer_release(&w->column);
 	buffer_release(&w->lines);
 	free(w->ids);
 	free(w);
+}
+
+/* ---- strings ---- */
+
+static struct str strings_text(const struct strings *s, const struct string *string)
+{
+	return (struct str){(const char *)s->texts.data + string->at, string->len};
+}
+
+/* Bytes of a string in the table: tag, length, text. */
+static size_t field_len(size_t len)
+{
+	uint8_t scratch[VARINT_MAX];
+	return 1 + (size_t)(varint_put(scratch, len) - scratch) + len;
+}
+
+/* Keeps a string, and sets its index. ERR_TOO_LARGE: a table of all strings would reach TABLE_MAX; ERR_NO_MEMORY. */
+static enum err strings_add(struct strings *s, struct str text, uint32_t *index)
+{
+	uint64_t at, key = checksum(text.data, text.len, "", 0);
+	for (; (at = map64_get(&s->by_hash, key)); key++)
+		if (str_equal(strings_text(s, &s->items[at - 1]), text)) {
+			*index = (uint32_t)at - 1;
+			return ERR_OK;
+		}
+	if (text.len >= TABLE_MAX || s->table_len + field_len(text.len) >= TABLE_MAX)
+		return ERR_TOO_LARGE;
+	if (!array_reserve(&s->items, &s->cap, s->count + 1, sizeof *s->items))
+		return ERR_NO_MEMORY;
+	s->items[s->count] = (struct string){.at = (uint32_t)s->texts.len, .len = (uint32_t)text.len};
+	/* Reserve at least one byte, so that texts.data exists for an empty string too. */
+	if (!buffer_reserve(&s->texts, text.len + 1) || !buffer_append_str(&s->texts, text) ||
+	        !map64_put(&s->by_hash, key, s->count + 1))
+		return ERR_NO_MEMORY;
+	s->table_len += field_len(text.len);
+	*index = (uint32_t)s->count++;
+	return ERR_OK;
+}
+
+/* Counts a use. A string is shared from its second use, or from the first that needs the table. */
+static void strings_use(struct strings *s, uint32_t index, bool needs_table)
+{
+	struct string *item = &s->items[index];
+	item->shared = item->shared || item->used || needs_table || item->len > INLINE_MAX;
+	item->used = true;
+}
+
+/* Numbers the shared strings in the order in which they were added. Returns their number. */
+static uint32_t strings_number(struct strings *s)
+{
+	uint32_t number = 0;
+	for (size_t i = 0; i < s->count; i++)
+		if (s->items[i].shared)
+			s->items[i].number = number++;
+	return number;
 }
 
 /* ---- fields into buffers; a buffer that ran out of memory remembers it ---- */
@@ -160,12 +236,12 @@ static enum err begin_file(struct symbfile_writer *w, struct error *e)
 
 static enum err put_table(struct symbfile_writer *w, struct error *e)
 {
-	if (symbfile_strings_number(&w->strings) == 0)
+	if (strings_number(&w->strings) == 0)
 		return ERR_OK;
 	buffer_reset(&w->body);
 	for (size_t i = 0; i < w->strings.count; i++)
 		if (w->strings.items[i].shared)
-			add_bytes(&w->body, TABLE_STRING, symbfile_strings_text(&w->strings, &w->strings.items[i]));
+			add_bytes(&w->body, TABLE_STRING, strings_text(&w->strings, &w->strings.items[i]));
 	return put_message(w, MESSAGE_TABLE, e);
 }
 
@@ -173,11 +249,11 @@ static void add_text(struct symbfile_writer *w, uint64_t id, uint32_t literal, u
 {
 	if (id == 0)
 		return;
-	const struct symbfile_string *s = &w->strings.items[id - 1];
+	const struct string *s = &w->strings.items[id - 1];
 	if (s->shared)
 		add_field(&w->body, ref, s->number);
 	else
-		add_bytes(&w->body, literal, symbfile_strings_text(&w->strings, s));
+		add_bytes(&w->body, literal, strings_text(&w->strings, s));
 }
 
 static void add_range_strings(struct symbfile_writer *w, struct reader *held)
@@ -224,7 +300,9 @@ static enum err flush_records(struct symbfile_writer *w, struct error *e)
 		err = put_record(w, &held, e);
 	buffer_reset(&w->records);
 	w->held_count = 0;
-	symbfile_strings_reset(&w->strings);
+	buffer_reset(&w->strings.texts);
+	w->strings.count = w->strings.table_len = 0;
+	map64_reset(&w->strings.by_hash);
 	return err;
 }
 
@@ -234,7 +312,7 @@ static enum err flush_records(struct symbfile_writer *w, struct error *e)
 static enum err add_id(struct symbfile_writer *w, size_t place, struct str text)
 {
 	uint32_t index = 0;
-	enum err err = symbfile_strings_add(&w->strings, text, &index);
+	enum err err = strings_add(&w->strings, text, &index);
 	w->ids[place] = index + 1;
 	return err;
 }
@@ -301,7 +379,7 @@ static enum err hold_record(struct symbfile_writer *w, uint32_t type, size_t cou
 	for (size_t i = 0; i < count; i++) {
 		add_varint(&w->records, w->ids[i]);
 		if (w->ids[i])
-			symbfile_strings_use(&w->strings, w->ids[i] - 1, type == MESSAGE_PAD);
+			strings_use(&w->strings, w->ids[i] - 1, type == MESSAGE_PAD);
 	}
 	if (w->body.failed || w->records.failed)
 		return no_memory(e);
