@@ -121,10 +121,10 @@ struct flattener {
 	uint32_t keys_cap, spare_cap;
 	struct line_record *breaks; /* disjoint lines */
 	uint32_t breaks_cap;
-	struct inline_range *ranges; /* ranges, disjoint within each depth */
-	uint32_t ranges_cap;
-	uint32_t *stack;
-	uint32_t stack_cap;
+	struct inline_range *lined, *pieces; /* lines as ranges; ranges, disjoint within each depth */
+	uint32_t lined_cap, pieces_cap;
+	uint32_t *heap;
+	uint32_t heap_cap;
 	struct first_node *first; /* by record */
 	uint32_t first_cap;
 	struct map64 memo; /* record << 32 | parent -> node, for this function's records' further nodes */

@@ -35,8 +35,9 @@ void flattener_release(struct flattener *f)
 	free(f->keys);
 	free(f->keys_spare);
 	free(f->breaks);
-	free(f->ranges);
-	free(f->stack);
+	free(f->lined);
+	free(f->pieces);
+	free(f->heap);
 	free(f->first);
 	map64_release(&f->memo);
 	*f = (struct flattener){0};
@@ -46,7 +47,7 @@ uint64_t flattener_bytes(const struct flattener *f)
 {
 	return f->depth_cap * (uint64_t)sizeof *f->active + f->chain_cap * (uint64_t)sizeof *f->chain +
 	       ((uint64_t)f->keys_cap + f->spare_cap) * sizeof *f->keys + f->breaks_cap * (uint64_t)sizeof *f->breaks +
-	       f->ranges_cap * (uint64_t)sizeof *f->ranges + f->stack_cap * (uint64_t)sizeof *f->stack +
+	       ((uint64_t)f->lined_cap + f->pieces_cap) * sizeof *f->pieces + f->heap_cap * (uint64_t)sizeof *f->heap +
 	       f->first_cap * (uint64_t)sizeof *f->first + f->memo.cap * sizeof *f->memo.slots;
 }
 
@@ -94,78 +95,6 @@ bool flat_set_name(struct flat *f, const char *name, uint32_t len)
 		memcpy(f->name, name, len);
 	f->name_len = len;
 	f->name_external = f->name_page = 0;
-	return true;
-}
-
-/* ---- lines ---- */
-
-/* Orders indices of lines by start, then by place in the file. */
-static int line_order(const void *a, const void *b, void *lines)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	const struct line_record *l = lines;
-	if (l[x].start != l[y].start)
-		return l[x].start < l[y].start ? -1 : 1;
-	return (x > y) - (x < y);
-}
-
-static bool add_break(struct flattener *f, uint32_t count, uint64_t start, const struct line_record *l)
-{
-	if (!array_reserve(&f->breaks, &f->breaks_cap, count + 1, sizeof *f->breaks))
-		return false;
-	f->breaks[count] = (struct line_record){start, 0, l->line, l->file};
-	return true;
-}
-
-/* Pushes lines order[0..n), which start at one address, without those that can never be on top. The first in the file
- * ends up on top. */
-static uint32_t push_lines(uint32_t *stack, const struct line_record *lines, const uint32_t *order, uint32_t n)
-{
-	uint32_t kept = 0;
-	uint64_t covered = lines[order[0]].start;
-	for (uint32_t k = 0; k < n; k++)
-		if (lines[order[k]].end > covered) {
-			covered = lines[order[k]].end;
-			stack[kept++] = order[k];
-		}
-	for (uint32_t k = 0; k < kept / 2; k++) {
-		uint32_t swap = stack[k];
-		stack[k] = stack[kept - 1 - k];
-		stack[kept - 1 - k] = swap;
-	}
-	return kept;
-}
-
-/* Resolves overlaps: of the records that cover an address the one with the greatest start wins, then the first in the
- * file; where none covers, the last one that started. Leaves disjoint breaks, each valid up to the next. False if out
- * of memory. */
-static bool break_lines(struct flattener *f, const struct func_records *r, uint32_t *count)
-{
-	struct line_record *lines = r->lines;
-	uint32_t n = r->line_count, depth = 0, group = 0, end;
-	if (!array_reserve(&f->stack, &f->stack_cap, 2 * n, sizeof *f->stack))
-		return false;
-	uint32_t *order = f->stack + n; /* the stack itself needs at most n */
-	for (uint32_t i = 0; i < n; i++)
-		order[i] = i;
-	qsort_r(order, n, sizeof *order, line_order, lines);
-	*count = 0;
-	for (; group < n; group = end) {
-		uint64_t cursor = lines[order[group]].start, to = UINT64_MAX;
-		for (end = group; end < n && lines[order[end]].start == cursor; end++)
-			;
-		depth += push_lines(f->stack + depth, lines, order + group, end - group);
-		if (end < n)
-			to = lines[order[end]].start;
-		while (cursor < to) {
-			while (depth && lines[f->stack[depth - 1]].end <= cursor)
-				depth--;
-			const struct line_record *l = &lines[depth ? f->stack[depth - 1] : order[group]];
-			if (!add_break(f, (*count)++, cursor, l))
-				return false;
-			cursor = depth && l->end < to ? l->end : to;
-		}
-	}
 	return true;
 }
 
@@ -241,21 +170,41 @@ static bool order_ranges(struct flattener *f, struct func_records *r, struct ord
 	return sort_keys(f, r->range_count, highest << 32);
 }
 
-/* A heap of indices into ranges; the first record in the file is on top. */
-static void heap_push(uint32_t *heap, uint32_t n, const struct inline_range *ranges, uint32_t v)
+/* ---- overlaps ---- */
+
+/* Which of two ranges of one depth answers where both cover an address: by `latest` the one that starts later; then the
+ * first in the file. Records from `behind` on answer only where no other does. */
+struct overlaps {
+	const struct inline_range *ranges;
+	bool latest;
+	uint32_t behind;
+};
+
+static bool answers(const struct overlaps *o, uint32_t a, uint32_t b)
 {
-	for (; n && ranges[heap[(n - 1) / 2]].record > ranges[v].record; n = (n - 1) / 2)
+	const struct inline_range *x = &o->ranges[a], *y = &o->ranges[b];
+	if ((x->record >= o->behind) != (y->record >= o->behind))
+		return x->record < o->behind;
+	if (o->latest && x->start != y->start)
+		return x->start > y->start;
+	return x->record < y->record;
+}
+
+/* A heap of indices into ranges; the one that answers is on top. */
+static void heap_push(uint32_t *heap, uint32_t n, const struct overlaps *o, uint32_t v)
+{
+	for (; n && answers(o, v, heap[(n - 1) / 2]); n = (n - 1) / 2)
 		heap[n] = heap[(n - 1) / 2];
 	heap[n] = v;
 }
 
-static void heap_pop(uint32_t *heap, uint32_t n, const struct inline_range *ranges)
+static void heap_pop(uint32_t *heap, uint32_t n, const struct overlaps *o)
 {
 	uint32_t v = heap[--n], at = 0;
 	for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
-		if (child + 1 < n && ranges[heap[child + 1]].record < ranges[heap[child]].record)
+		if (child + 1 < n && answers(o, heap[child + 1], heap[child]))
 			child++;
-		if (ranges[v].record <= ranges[heap[child]].record)
+		if (!answers(o, heap[child], v))
 			break;
 		heap[at] = heap[child];
 	}
@@ -270,27 +219,26 @@ static int depth_order(const void *a, const void *b)
 	return range_order(a, b);
 }
 
-static bool add_range(
+static bool add_piece(
         struct flattener *f, uint32_t *count, uint64_t start, uint64_t end, const struct inline_range *from)
 {
-	if (*count && f->ranges[*count - 1].record == from->record && f->ranges[*count - 1].end == start) {
-		f->ranges[*count - 1].end = end;
+	if (*count && f->pieces[*count - 1].record == from->record && f->pieces[*count - 1].end == start) {
+		f->pieces[*count - 1].end = end;
 		return true;
 	}
-	if (!array_reserve(&f->ranges, &f->ranges_cap, *count + 1, sizeof *f->ranges))
+	if (!array_reserve(&f->pieces, &f->pieces_cap, *count + 1, sizeof *f->pieces))
 		return false;
-	f->ranges[(*count)++] = (struct inline_range){start, end, from->record, from->depth};
+	f->pieces[(*count)++] = (struct inline_range){start, end, from->record, from->depth};
 	return true;
 }
 
-/* Resolves overlaps within a depth: of several ranges that cover an address the first in the file wins. Leaves
- * f->ranges disjoint in each depth and ascending by start. False if out of memory. */
-static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *count)
+/* Leaves f->pieces: what answers, disjoint in each depth and ascending within it. False if out of memory. */
+static bool resolve(struct flattener *f, struct inline_range *in, uint32_t n, struct overlaps by, uint32_t *count)
 {
-	struct inline_range *in = r->ranges;
-	uint32_t n = r->range_count, end;
+	uint32_t end;
 	*count = 0;
-	if (!array_reserve(&f->stack, &f->stack_cap, n, sizeof *f->stack))
+	by.ranges = in;
+	if (!array_reserve(&f->heap, &f->heap_cap, n, sizeof *f->heap))
 		return false;
 	qsort(in, n, sizeof *in, depth_order);
 	for (uint32_t i = 0; i < n; i = end) {
@@ -301,22 +249,54 @@ static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *c
 		for (uint32_t k = i; k <= end; k++) {
 			uint64_t to = k < end ? in[k].start : UINT64_MAX;
 			while (heap && cursor < to) {
-				const struct inline_range *top = &in[f->stack[0]];
+				const struct inline_range *top = &in[f->heap[0]];
 				if (top->end <= cursor) {
-					heap_pop(f->stack, heap--, in);
+					heap_pop(f->heap, heap--, &by);
 					continue;
 				}
 				uint64_t stop = top->end < to ? top->end : to;
-				if (!add_range(f, count, cursor, stop, top))
+				if (!add_piece(f, count, cursor, stop, top))
 					return false;
 				cursor = stop;
 			}
 			cursor = to;
 			if (k < end)
-				heap_push(f->stack, heap++, in, k);
+				heap_push(f->heap, heap++, &by, k);
 		}
 	}
-	qsort(f->ranges, *count, sizeof *f->ranges, range_order);
+	return true;
+}
+
+/* Of the lines that cover an address the one with the greatest start wins, then the first in the file; where none
+ * covers, the last one that started: each has a range of its own, and one without end that is behind all these. Leaves
+ * disjoint breaks, each valid up to the next. False if out of memory. */
+static bool break_lines(struct flattener *f, const struct func_records *r, uint32_t *count)
+{
+	const struct line_record *lines = r->lines;
+	uint32_t n = r->line_count;
+	if (!array_reserve(&f->lined, &f->lined_cap, 2 * n, sizeof *f->lined))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		f->lined[2 * i] = (struct inline_range){lines[i].start, lines[i].end, i, 0};
+		f->lined[2 * i + 1] = (struct inline_range){lines[i].start, UINT64_MAX, n + i, 0};
+	}
+	if (!resolve(f, f->lined, 2 * n, (struct overlaps){.latest = true, .behind = n}, count) ||
+	        !array_reserve(&f->breaks, &f->breaks_cap, *count, sizeof *f->breaks))
+		return false;
+	for (uint32_t i = 0; i < *count; i++) {
+		const struct line_record *l = &lines[f->pieces[i].record % n];
+		f->breaks[i] = (struct line_record){f->pieces[i].start, 0, l->line, l->file};
+	}
+	return true;
+}
+
+/* Of several calls of one depth that cover an address the first in the file wins. Leaves f->pieces ascending by start.
+ * False if out of memory. */
+static bool part_ranges(struct flattener *f, struct func_records *r, uint32_t *count)
+{
+	if (!resolve(f, r->ranges, r->range_count, (struct overlaps){.behind = UINT32_MAX}, count))
+		return false;
+	qsort(f->pieces, *count, sizeof *f->pieces, range_order);
 	return true;
 }
 
@@ -465,7 +445,7 @@ bool flatten(struct flattener *f, struct func_records *r, struct flat *out)
 	if (end == SWEEP_OVERLAP) {
 		if (!part_ranges(f, r, &ordered.count) || !begin_function(f, r, out))
 			return false;
-		ordered.ranges = f->ranges;
+		ordered.ranges = f->pieces;
 		ordered.keys = NULL;
 		end = sweep_ranges(f, r, &ordered, breaks, break_count, out);
 	}

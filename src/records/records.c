@@ -110,8 +110,7 @@ bool records_full(const struct records *r)
 	return r->len >= most || r->texts_len >= most || r->symbol_count == INT32_MAX;
 }
 
-/* Announces memory that the text does not. */
-static bool may_take(const struct records *r, uint64_t bytes)
+bool records_may_take(const struct records *r, uint64_t bytes)
 {
 	return !r->grow || r->grow(r->grow_arg, bytes);
 }
@@ -318,7 +317,7 @@ static bool mark_all(struct records *r)
 	struct record_reader in;
 	enum record_kind kind;
 	uint64_t more = s->kept > s->events_cap ? s->kept : 0; /* and to sort them as much as they are */
-	if (!may_take(r, (more + s->kept) * sizeof *s->events))
+	if (!records_may_take(r, (more + s->kept) * sizeof *s->events))
 		return false;
 	s->event_count = 0;
 	record_reader_begin(&in, r, s->symbol);
@@ -496,7 +495,7 @@ static bool finish_definitions(const struct records *r, struct record_definition
 	if (!d->count)
 		return true;
 	/* a copy of all, their order, and as much to sort that */
-	if (!may_take(r,
+	if (!records_may_take(r,
 	            sorts ? d->count * (sizeof *d->all + 2 * sizeof(uint32_t)) : (d->highest + 1) * sizeof *d->dense))
 		return false;
 	if (sorts)
@@ -553,7 +552,7 @@ bool records_finish(struct records *r)
 	bool sorted = true;
 	for (uint32_t i = 1; i < r->symbol_count && sorted; i++)
 		sorted = symbol_order(&r->symbols[i - 1], &r->symbols[i]) < 0;
-	if (!sorted && !may_take(r, r->symbol_count * (uint64_t)sizeof *r->symbols)) /* as much again */
+	if (!sorted && !records_may_take(r, r->symbol_count * (uint64_t)sizeof *r->symbols)) /* as much again */
 		return false;
 	if (!sorted)
 		qsort(r->symbols, r->symbol_count, sizeof *r->symbols, symbol_order);

@@ -99,6 +99,8 @@ struct records *records_new(uint32_t page_text);
 void records_free(struct records *r); /* NULL is fine */
 /* Bytes of memory that it takes, also while it is filled. */
 uint64_t records_bytes(const struct records *r);
+/* Announces memory that the text does not; false: there is none. */
+bool records_may_take(const struct records *r, uint64_t bytes);
 /* After filling has failed: whether memory was not short, but places do not fit into 32 bits. */
 bool records_full(const struct records *r);
 

@@ -44,9 +44,7 @@ struct symbol_sweep {
 	uint32_t open_count, open_cap;
 	struct open_symbol last_public; /* no FUNC has started after it */
 	position cursor;
-	uint64_t weight;                         /* of the open page */
-	bool (*grow)(void *arg, uint64_t bytes); /* NULL: it may take what it needs */
-	void *arg;
+	uint64_t weight; /* of the open page */
 };
 
 static uint64_t sweep_bytes(const struct symbol_sweep *w)
@@ -57,7 +55,7 @@ static uint64_t sweep_bytes(const struct symbol_sweep *w)
 /* array_reserve for one of its arrays. */
 static inline bool reserve(struct symbol_sweep *w, void *array, uint32_t *cap, size_t need, size_t size)
 {
-	return need <= *cap || (array_enlarge(array, cap, need, size) && (!w->grow || w->grow(w->arg, sweep_bytes(w))));
+	return need <= *cap || (array_enlarge(array, cap, need, size) && records_may_take(w->x, sweep_bytes(w)));
 }
 
 static const struct record_symbol *symbol_of(const struct symbol_sweep *w, const struct open_symbol *o)
@@ -262,9 +260,9 @@ static bool sweep_symbols(struct symbol_sweep *w)
 	return true;
 }
 
-struct symspans *symspans_new(const struct records *x, bool nearest, bool (*grow)(void *arg, uint64_t bytes), void *arg)
+struct symspans *symspans_new(const struct records *x, bool nearest)
 {
-	struct symbol_sweep w = {.x = x, .grow = grow, .arg = arg, .last_public = {.symbol = NO_SYMBOL}};
+	struct symbol_sweep w = {.x = x, .last_public = {.symbol = NO_SYMBOL}};
 	w.out = calloc(1, sizeof *w.out);
 	if (!w.out)
 		return NULL;

@@ -28,10 +28,9 @@ struct symspans {
 	uint32_t page_count, page_first_cap, page_span_cap;
 };
 
-/* Makes the spans of finished records. grow, unless NULL, is told how many bytes it will hold before it touches them,
- * and stops it by false. NULL if out of memory. Time and memory are linear in the number of symbols and cuts. */
-struct symspans *symspans_new(
-        const struct records *x, bool nearest, bool (*grow)(void *arg, uint64_t bytes), void *arg);
+/* Makes the spans of finished records, whose `grow` is told how many bytes these hold. NULL if out of memory. Time and
+ * memory are linear in the number of symbols and cuts. */
+struct symspans *symspans_new(const struct records *x, bool nearest);
 void symspans_free(struct symspans *s); /* NULL is fine */
 /* How many spans a FUNC has; a few count as one. */
 uint64_t symspans_of(const struct symspans *s, uint32_t symbol);

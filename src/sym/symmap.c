@@ -158,7 +158,7 @@ enum err symmap_finish(struct symmap *m, struct error *e)
 	const struct records *x = m->reader->records;
 	if (!err)
 		err = check_memory(m, 0, sympages_page_bytes_max(x), e);
-	if (!err && !(m->spans = symspans_new(x, m->options.nearest, grow, m)))
+	if (!err && !(m->spans = symspans_new(x, m->options.nearest)))
 		err = no_memory(e);
 	if (err)
 		return is_large(m, err) ? too_large(e) : err;

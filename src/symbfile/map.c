@@ -781,7 +781,7 @@ enum err symbfile_map_all(struct symbfile_map *m, struct offmap **out)
 	struct records *r;
 	*out = NULL;
 	enum err err = symbfile_map_finish(m, &r);
-	struct symspans *s = err ? NULL : symspans_new(r, false, NULL, NULL);
+	struct symspans *s = err ? NULL : symspans_new(r, false);
 	if (s)
 		*out = sympages_all(r, s, (struct str){"", 0});
 	symspans_free(s);

@@ -153,7 +153,7 @@ static double build(struct work *w, unsigned threads, double *index, double *spa
 	struct symreader *reader = read_records(w);
 	const struct records *x = reader->records;
 	*index = lap(&since);
-	struct symspans *s = symspans_new(x, false, NULL, NULL);
+	struct symspans *s = symspans_new(x, false);
 	if (!s)
 		die("no memory");
 	*spans = lap(&since);

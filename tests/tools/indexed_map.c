@@ -115,7 +115,7 @@ struct offmap *indexed_map(struct str text, struct str id, const struct indexed_
 	struct symreader *x = read_all(text, id, how, e);
 	if (!x)
 		return NULL;
-	struct symspans *s = checked(symspans_new(x->records, how->nearest, NULL, NULL));
+	struct symspans *s = checked(symspans_new(x->records, how->nearest));
 	const bool all = !how->threads && !how->shuffle;
 	struct offmap *map = checked(
 	        (all ? sympages_all : sympages_map)(x->records, s, (struct str){x->code_file, x->code_file_len}));

@@ -205,7 +205,7 @@ static bool read_sym(void *arg)
 	if (!b->err)
 		b->err = symreader_finish(x, &e);
 	if (!b->err)
-		s = symspans_new(x->records, false, NULL, NULL);
+		s = symspans_new(x->records, false);
 	record_bytes = s ? symreader_bytes(x) + symspans_bytes(s) : 0;
 	if (s)
 		m = sympages_all(x->records, s, str_from(""));

@@ -667,7 +667,7 @@ static void test_a_large_function_is_read_once(void **state)
 	for (unsigned i = 0; i < LINES; i++)
 		text_add(&t, "%x 10 %u 0\n", 0x1000 + 16 * i, i);
 	struct symreader *x = read_of(text_str(&t), SIZE_MAX);
-	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
+	struct symspans *s = symspans_new(x->records, false);
 	assert_non_null(s);
 	struct sympages *m = sympages_new(x->records, s);
 	assert_non_null(m);
@@ -700,7 +700,7 @@ static void test_a_large_function_that_others_interrupt_is_read_once(void **stat
 	for (unsigned i = 0; i < INNER; i++)
 		text_add(&t, "\nFUNC %x 1 0 f", 1000 + 2 * i);
 	struct symreader *x = read_of(text_str(&t), SIZE_MAX);
-	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
+	struct symspans *s = symspans_new(x->records, false);
 	assert_non_null(s);
 	assert_true(symspans_of(s, 0) == INNER + 1 && symspans_of(s, 1) == 1);
 	struct sympages *m = sympages_new(x->records, s);
@@ -765,7 +765,7 @@ static void test_memory_of_pages(void **state)
 		struct symreader *x = read_of(text_str(&t), SIZE_MAX);
 		uint64_t bound = sympages_page_bytes_max(x->records) + (8 << 20);
 		alloc_watch();
-		struct symspans *s = symspans_new(x->records, false, NULL, NULL);
+		struct symspans *s = symspans_new(x->records, false);
 		struct alloc_use spans = alloc_watched();
 		assert_non_null(s);
 		alloc_watch();
@@ -832,7 +832,7 @@ static void check_counted(const struct buffer *t, uint64_t most, uint64_t last)
 {
 	enum { UNCOUNTED = 64 << 10 }; /* an eighth, too: what malloc adds is guessed */
 	struct symreader *x = read_of(text_str(t), SIZE_MAX);
-	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
+	struct symspans *s = symspans_new(x->records, false);
 	assert_non_null(s);
 	assert_in_range(s->page_count, 20, UINT32_MAX);
 	alloc_watch();
@@ -895,7 +895,7 @@ static bool try_all(void *arg)
 	if (!err)
 		err = symreader_finish(x, &e);
 	if (!err)
-		s = symspans_new(x->records, a->nearest, NULL, NULL);
+		s = symspans_new(x->records, a->nearest);
 	if (s)
 		m = sympages_all(x->records, s, str_from(""));
 	bool made = m != NULL;
@@ -959,7 +959,7 @@ static void test_a_page_after_one_that_lacked_memory(void **state)
 	struct symreader *x = symreader_new(no_id, 1);
 	assert_non_null(x);
 	assert_int_equal(symreader_feed(x, t.data, t.len, NULL) || symreader_finish(x, NULL), ERR_OK);
-	struct backwards b = {.records = x->records, .spans = symspans_new(x->records, false, NULL, NULL)};
+	struct backwards b = {.records = x->records, .spans = symspans_new(x->records, false)};
 	b.want = sympages_all(b.records, b.spans, str_from(""));
 	assert_non_null(b.want);
 	assert_int_equal(b.want->code_count, 4);
@@ -998,7 +998,7 @@ static void test_names_in_another_order_than_addresses(void **state)
 	struct symreader *x = symreader_new(no_id, 0);
 	assert_non_null(x);
 	assert_int_equal(symreader_feed(x, t.data, t.len, NULL) || symreader_finish(x, NULL), ERR_OK);
-	struct symspans *s = symspans_new(x->records, false, NULL, NULL);
+	struct symspans *s = symspans_new(x->records, false);
 	unpacked = 0;
 	struct offmap *m = sympages_all(x->records, s, str_from(""));
 	assert_non_null(m);
