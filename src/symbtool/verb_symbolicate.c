@@ -45,8 +45,9 @@ static const char usage[] =
         "Zig, D, Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js,\n"
         "Python, Rust, glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report,\n"
         "simpleperf, bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine,\n"
-        "Unity, macOS, .ips of Apple, WinDbg, Windows event log, .NET NativeAOT, ClickHouse,\n"
-        "Crashlytics, NAME+0xOFFSET; also after log prefixes, quoted in mails, in JSON strings and in HTML.\n"
+        "Unity, macOS, .ips of Apple, MetricKit, WinDbg, Windows event log, .NET NativeAOT, ClickHouse, Envoy,\n"
+        "Seastar, DPDK, folly, Intel Fortran, compute-sanitizer, ESP-IDF, Crashlytics, NAME+0xOFFSET; also after\n"
+        "log prefixes, quoted in mails, in JSON strings and in HTML.\n"
         "\n"
         "The exit code is 1 if a module was not found, nothing had a name, or a line of standard input was "
         "malformed.\n";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks of addresses in memory, which a memory map in the text may explain; and those that have an offset or a fixed
- * address of their own: Node.js, Python's faulthandler, strace -k, the Linux kernel's lines of a segmentation fault. */
+ * address of their own: Node.js, Python's faulthandler, strace -k. */
 #include <config.h>
 
 #include "text/formats.h"
@@ -387,46 +387,6 @@ static bool read_torch(struct text_reader *r, struct rest line)
 	at.has_offset = !at.name.len;
 	text_edit_one(r, &f, line.at, plus - 1, TEXT_AT);
 	return text_found_caller(r, &f, &at);
-}
-
-/* "1109,7f3356c8b000+1000]", in which the address must be. */
-static bool take_segment(struct rest *r, uint64_t ip, struct text_frame *f)
-{
-	uint64_t start, size;
-	if (!take_hex(r, &start))
-		return false;
-	bool told = take_literal(r, ",");
-	f->offset = start;
-	if ((told && !take_hex(r, &start)) || !take_literal(r, "+") || !take_hex(r, &size) || !take_literal(r, "]") ||
-	        ip < start || ip - start >= size)
-		return false;
-	f->base = told ? TEXT_FILE : TEXT_EXEC;
-	f->offset = told ? f->offset : ip - start;
-	return true;
-}
-
-/* Linux: "app[123]: segfault at 0 ip 00007f… sp … error 4 in libdie.so[1109,7f3356c8b000+1000]". Older kernels do not
- * tell the offset in the file, only where the mapping begins, as does "traps: app[123] general protection fault ip:…".
- */
-bool text_read_kernel(struct text_reader *r, struct rest line)
-{
-	struct text_frame f = {0};
-	uint64_t ip;
-	const char *word = find_word(line.at, line.end, " ip");
-	const char *in = word ? find_word(word, line.end, " in ") : NULL;
-	if (!in || in + strlen(" in ") == line.end)
-		return false;
-	struct rest at = {word + strlen(" ip:"), line.end}, rest = {in + strlen(" in "), line.end};
-	if (!take_hex(&at, &ip) || !find_word(at.at, in, " error"))
-		return false;
-	const char *name = rest.at, *open = name;
-	while ((open = memchr(open + 1, '[', (size_t)(rest.end - open - 1)))) {
-		rest.at = open + 1;
-		if (take_segment(&rest, ip, &f))
-			return text_found_at(
-			        r, &f, TEXT_EXACT, between(name, open), between(rest.at, rest.at), TEXT_PARENTHESES);
-	}
-	return false;
 }
 
 bool text_read_address(struct text_reader *r, struct rest line)

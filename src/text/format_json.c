@@ -8,8 +8,9 @@
  * Apple's .ips: frames with imageOffset and imageIndex, the innermost first, and then the usedImages. Node.js's
  * reports: frames with a pc, all of them return addresses, and a symbol that ends in the module. ABRT's core_backtrace:
  * frames with a build_id and a build_id_offset. MongoDB's backtrace: frames with the base b of a module and an offset o
- * in it, and then the somap of modules by base. Images become memory maps: Sentry's of their addresses, Apple's of
- * addresses made up from their numbers, MongoDB's of such made up from their bases. */
+ * in it, and then the somap of modules by base. Of MetricKit's tree see format_metrickit.c. Images become memory maps:
+ * Sentry's of their addresses, Apple's of addresses made up from their numbers, MongoDB's of such made up from their
+ * bases. */
 #include <config.h>
 
 #include "json/scan.h"
@@ -44,6 +45,7 @@ static void begin_object(struct text_reader *r)
 		r->json.is_pending = false;
 	}
 	r->json.depth += r->json.depth < UINT32_MAX;
+	text_metrickit_open(r->metrickit, r->json.depth);
 	struct text_object *o = open_object(r);
 	if (!o)
 		return;
@@ -248,6 +250,7 @@ static void end_object(struct text_reader *r, const char *at)
 	if (o && r->all_frames + r->json.is_pending == frames && r->stacks.wanted)
 		end_named(r, o);
 	r->json.depth -= r->json.depth > 0;
+	text_metrickit_close(r->metrickit, r->json.depth + 1);
 	if (r->json.depth + 1 < r->json.frames_depth) {
 		flush_pending(r, false); /* the list has ended, and it was the last */
 		r->json.frames_depth = 0;
@@ -354,6 +357,10 @@ static void begin_list(struct text_reader *r, struct str key)
 		r->json.frames_depth = r->json.depth + 1;
 		/* where an exception was thrown is a return address, too, and so are all of MongoDB's */
 		r->json.frame_index = !str_equal(key, str_from("frames"));
+	} else if (str_equal(key, str_from("callStackRootFrames"))) {
+		text_stacks_close(r);
+		if (!text_metrickit_begin(r))
+			r->result = TEXT_NO_MEMORY;
 	} else if (str_equal(key, str_from("contents"))) {
 		r->json.innermost_first = true;
 		r->json.frame_index = 0;
@@ -474,6 +481,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 		end = text_string_end(line->at, line->end);
 		if (!end)
 			return false;
+		text_metrickit_member(r, key, between(line->at, end), end + 1);
 		if (o) {
 			take_value(o, key, between(line->at, end), true);
 			take_function(r, o, key, between(line->at, end));
@@ -484,6 +492,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 	} else if (is_digit(peek(line))) {
 		while (line->at < line->end && is_digit(peek(line)))
 			line->at++;
+		text_metrickit_member(r, key, between(value, line->at), line->at);
 		if (o) {
 			take_value(o, key, between(value, line->at), false);
 			if (r->stacks.wanted)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports of macOS and iOS: frames first, then the table of images with their UUIDs. All but the first frame of a
- * thread, or the innermost of a call graph, have return addresses. */
+ * thread, or the innermost of a call graph, have return addresses. Where a frame has no offset, the table tells what
+ * lies at its address. */
 #include <config.h>
 
 #include "text/formats.h"
 #include "text/prefix.h"
 
-enum { UUID_LETTERS = 36, UUID_DIGITS = 32 };
+enum { UUID_LETTERS = 36, UUID_DIGITS = 32, ADDRESSES_MAX = 256 /* of an exception */ };
 
 /* Crashlytics: 3  Flutter    0x65cc04 (Missing UUID c25599caa061358c97027de247525350), an offset in the image, with the
  * word in the reader's language. */
@@ -27,11 +28,64 @@ static bool read_crashlytics(struct text_reader *r, struct rest line, struct str
 	return text_found(r, &f, image, uuid, TEXT_ID_UUID);
 }
 
-/* 1   MyApp   0x0000000104b5c8d4 0x104b58000 + 18644, or with the image's name in place of its address */
+/* " + 18644", or in hex. */
+static bool take_offset(struct rest *line, uint64_t *offset)
+{
+	return take_literal(line, " + ") && (take_0x(line, offset) || take_decimal(line, offset));
+}
+
+/* " (MyApp + 124)" at the end of the line, beside a name or what stands for one: an offset in the image. */
+static bool take_beside(struct rest *line, uint64_t *offset)
+{
+	struct rest r = *line;
+	blanks(&r);
+	if (!take_literal(&r, "("))
+		return false;
+	const char *close = find_last(r.at, r.end, ')'), *plus = find_last(r.at, close, '+');
+	r.at = plus && plus > r.at ? plus - 1 : r.end;
+	if (!take_offset(&r, offset) || r.at != close)
+		return false;
+	line->at = close + 1;
+	return true;
+}
+
+/* What a frame has behind its address, when that is no name. *in_memory: f->offset is its address, and a list of images
+ * tells the rest. */
+static bool take_unnamed(struct rest *line, struct str image, struct text_frame *f, bool *in_memory)
+{
+	struct rest r = *line;
+	uint64_t address = f->offset, base, beside;
+	*in_memory = false;
+	if (take_0x(&r, &base)) {
+		if (!take_offset(&r, &f->offset) || address - base != f->offset)
+			return false;
+	} else if (take_literal(&r, "<redacted>") || take_literal(&r, "???")) {
+		*in_memory = true;
+		take_offset(&r, &beside);
+		f->offset = address;
+	} else if (str_equal(str_first(between(r.at, r.end), image.len), image)) {
+		r.at += image.len;
+		if (!take_offset(&r, &f->offset))
+			return false;
+	} else {
+		return false;
+	}
+	line->at = r.at;
+	if (take_beside(&r, &beside)) {
+		line->at = r.at;
+		f->offset = beside;
+		*in_memory = false;
+	}
+	return true;
+}
+
+/* 1   MyApp   0x0000000104b5c8d4 0x104b58000 + 18644, or with the image's name in place of its address, or <redacted>,
+ * which iOS writes for functions of its own; and perhaps with " (MyApp + 18644)" beside it. */
 static bool read_frame(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
-	uint64_t number, address, base = 0;
+	uint64_t number;
+	bool in_memory;
 	blanks(&line);
 	if (!take_decimal(&line, &number) || !blanks(&line))
 		return false;
@@ -42,27 +96,44 @@ static bool read_frame(struct text_reader *r, struct rest line)
 	line.at = hex;
 	if (image.len && read_crashlytics(r, line, image, number))
 		return true;
-	if (!image.len || !take_0x(&line, &address) || !blanks(&line))
+	if (!image.len || !take_0x(&line, &f.offset) || !blanks(&line))
 		return false;
 	struct rest named = line;
-	bool by_address = take_0x(&line, &base);
-	if (!by_address) {
-		line = named;
-		if (take_literal(&named, "_sigtramp + "))
-			r->signal_line = r->line + 1;
-		if ((size_t)(line.end - line.at) < image.len || memcmp(line.at, image.data, image.len) != 0)
-			return false;
-		line.at += image.len;
-	}
-	if (!take_literal(&line, " + ") || !take_decimal(&line, &f.offset))
+	if (take_literal(&named, "_sigtramp + "))
+		r->signal_line = r->line + 1;
+	if (!take_unnamed(&line, image, &f, &in_memory))
 		return false;
 	const char *end = line.at;
 	blanks(&line);
-	if (line.at != line.end || (by_address && address - base != f.offset))
+	if (line.at != line.end)
 		return false;
-	if (str_equal(image, str_from("???")))
+	if (in_memory || str_equal(image, str_from("???")))
 		image.len = 0;
 	return text_found_at(r, &f, number ? TEXT_RETURN : TEXT_EXACT, image, between(end, end), TEXT_PARENTHESES);
+}
+
+/* Below "Last Exception Backtrace:", "(0x18e7d2ed8 0x18d0a5b54 0x104b5c8d4)": all are return addresses. */
+static bool read_exception(struct text_reader *r, struct rest line)
+{
+	static const char heading[] = "Last Exception Backtrace:";
+	if (take_literal(&line, heading)) {
+		r->mac_exception = r->line;
+		text_stacks_close(r);
+		blanks(&line);
+		if (line.at == line.end)
+			return true;
+	}
+	if (!r->mac_exception || r->line - r->mac_exception > 1 || !take_literal(&line, "(0x"))
+		return false;
+	line.at -= strlen("0x");
+	for (unsigned i = 0; i < ADDRESSES_MAX && !r->result; i++) {
+		struct text_frame f = {.base = TEXT_ELF};
+		if (!take_0x(&line, &f.offset))
+			break;
+		text_found_at(r, &f, TEXT_CALL, (struct str){"", 0}, between(line.at, line.at), TEXT_PARENTHESES);
+		blanks(&line);
+	}
+	return r->frames > 0;
 }
 
 /* Where the count stands with which a line of a call graph begins, behind the lines of its tree; -1: nowhere. */
@@ -147,6 +218,11 @@ static bool read_image(struct text_reader *r, struct rest line)
 	struct str bundle = between(line.at, space ? space : open);
 	if (!str_equal(bundle, text_base_name(path)))
 		text_told(r, bundle, path, id, TEXT_ID_UUID);
+	struct text_mapping m = {
+	        .kind = MAP_FILES, .executable = true, .only_addresses = true, .path = path, .start = from};
+	m.end = to < UINT64_MAX ? to + 1 : to;
+	if (path.len && from < to)
+		return text_mapped(r, &m, (struct str){"", 0}, id, TEXT_ID_UUID);
 	return text_told(r, path, (struct str){"", 0}, id, TEXT_ID_UUID);
 }
 
@@ -157,5 +233,5 @@ bool text_read_mac(struct text_reader *r, struct rest line)
 		text_modules_begin_report(&r->modules);
 		return true;
 	}
-	return read_frame(r, line) || read_graph(r, line) || read_image(r, line);
+	return read_exception(r, line) || read_frame(r, line) || read_graph(r, line) || read_image(r, line);
 }

@@ -136,9 +136,28 @@ struct text_reader {
 		uint64_t portable_line;            /* of Unreal's <PCallStack> */
 		unsigned portable_depth;
 	} windows;
-	uint64_t unity_line; /* the last frame of Unity's */
-	bool unity_signal;   /* it was the dispatcher of exceptions */
-	char dart_id[64];    /* the build id above Dart's stacks */
+	struct text_kernel {
+		char name[256]; /* of the file whose mapping the line told */
+		size_t name_len;
+		struct text_segment {
+			uint64_t start, size, offset; /* offset: in the file; at which address, the line says */
+			bool told;                    /* it is */
+		} segment;
+		uint64_t line; /* of the mapping; 0: none waits for its registers */
+		bool has_pc;
+	} kernel;
+	struct text_servers {
+		uint64_t envoy_fault;  /* the line above Envoy's stack of a crash */
+		uint64_t seastar_line; /* the last of Seastar's stack, or the one above it */
+		uint64_t fortran_line; /* the last row of Intel Fortran's, or its heading */
+		unsigned fortran_rows;
+		bool fortran_signal; /* the last may be the trampoline of signals */
+	} servers;
+	uint64_t mac_exception; /* the line above the addresses of an exception */
+	uint64_t awaited;       /* up to this line, frames may have none of the signs; see text_await */
+	uint64_t unity_line;    /* the last frame of Unity's */
+	bool unity_signal;      /* it was the dispatcher of exceptions */
+	char dart_id[64];       /* the build id above Dart's stacks */
 	size_t dart_id_len;
 	struct str following;   /* the next line; whole for a line with a nameless frame of macOS's call graphs */
 	uint64_t following_at;  /* where it begins in the whole text */
@@ -150,7 +169,8 @@ struct text_reader {
 	} bases[TEXT_BASES];
 	unsigned base_count;
 	struct text_json json;
-	struct text_markup *markup; /* NULL: none was seen */
+	struct text_metrickit *metrickit; /* NULL: no tree of its frames was seen */
+	struct text_markup *markup;       /* NULL: none was seen */
 	struct text_windbg {
 		uint64_t heading, row; /* the last lines of them, or of warnings below; 0: none yet */
 		bool next_is_exact;    /* the next row has no return address */
@@ -165,6 +185,11 @@ void text_found_named(struct text_reader *r, const struct text_named *named);
 void text_found_own(struct text_reader *r, const struct text_own *own);
 /* The line says of which file an address is, but not where that lies in memory. */
 void text_names_file(struct text_reader *r, struct text_frame *f, struct str path);
+/* The next lines, so many, are read whatever signs they have. */
+static inline void text_await(struct text_reader *r, unsigned lines)
+{
+	r->awaited = r->line + lines;
+}
 /* f->edits is one: from, to are in the line. */
 void text_edit_one(
         const struct text_reader *r, struct text_frame *f, const char *from, const char *to, enum text_style style);
@@ -229,9 +254,16 @@ bool text_read_module_line(struct text_reader *r, struct rest line);
 /* LLVM */
 bool text_read_markup(struct text_reader *r, struct rest line);
 extern const size_t text_markup_size; /* of a struct text_markup */
+/* MetricKit, of which text_read_json tells: a list of frames begins, an object begins or has ended at this depth, and
+ * has a member, whose value ends at `end`. */
+bool text_metrickit_begin(struct text_reader *r);
+void text_metrickit_open(struct text_metrickit *m, unsigned depth);
+void text_metrickit_close(struct text_metrickit *m, unsigned depth);
+void text_metrickit_member(struct text_reader *r, struct str key, struct str value, const char *end);
+extern const size_t text_metrickit_size; /* of a struct text_metrickit */
 /* minidump-stackwalk */
 bool text_read_pipes(struct text_reader *r, struct rest line);
-/* minidump-stackwalk, Sentry, .ips of Apple, Node.js, MongoDB, ABRT */
+/* minidump-stackwalk, Sentry, .ips of Apple, MetricKit, Node.js, MongoDB, ABRT */
 bool text_read_json(struct text_reader *r, struct rest line);
 /* Tells the frame that waits to know whether it is the last of its list: another frame follows, perhaps of a later
  * line. */
@@ -256,6 +288,12 @@ bool text_read_address(struct text_reader *r, struct rest line);
 bool text_read_unknown(struct text_reader *r, struct rest line);
 /* Linux kernel */
 bool text_read_kernel(struct text_reader *r, struct rest line);
+/* (the registers below a line of the Linux kernel) */
+bool text_read_registers(struct text_reader *r, struct rest line);
+/* Envoy, Seastar, ESP-IDF, DPDK, compute-sanitizer */
+bool text_read_servers(struct text_reader *r, struct rest line);
+/* folly, Intel Fortran */
+bool text_read_columns(struct text_reader *r, struct rest line);
 /* (of another process, or of a signal; always false) */
 bool text_read_beginning(struct text_reader *r, struct rest line);
 /* WinDbg */

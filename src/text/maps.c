@@ -177,6 +177,8 @@ static void note_names(struct text_maps *m)
 	for (uint32_t i = 0; i < 2 * m->count; i++) {
 		uint64_t key;
 		const struct text_mapping *at = &m->items[i / 2];
+		if (at->only_addresses)
+			continue;
 		struct text_mapping *first = look_up_name(m, i % 2 ? at->process : 0, text_base_name(at->path), &key);
 		if (!first)
 			map64_put(&m->by_name, key, (uint64_t)i / 2 + 1);
@@ -254,8 +256,11 @@ bool text_maps_find(struct text_maps *m, uint32_t process, uint64_t address, str
 		uint64_t start = found->start;
 		if (found->disputed || !found->executable || (kind == MAP_FILES && !find_start(m, found, &start)))
 			return false;
-		*out = (struct text_location){
-		        found->path, found->told, start, kind == MAP_CODE ? TEXT_CODE : TEXT_IMAGE};
+		static const enum text_base bases[MAP_KINDS] = {[MAP_FILES] = TEXT_IMAGE,
+		        [MAP_CODE] = TEXT_CODE,
+		        [MAP_STARTS] = TEXT_IMAGE,
+		        [MAP_EXEC] = TEXT_EXEC};
+		*out = (struct text_location){found->path, found->told, start, bases[kind]};
 		return true;
 	}
 	return false;
@@ -270,7 +275,7 @@ bool text_maps_cover(struct text_maps *m, uint32_t process, uint64_t address)
 	sort(m);
 	const struct text_mapping *code = find_below(m, process, MAP_CODE, address);
 	return (code && address < code->end) || find_below(m, process, MAP_FILES, UINT64_MAX) ||
-	       find_below(m, process, MAP_STARTS, UINT64_MAX);
+	       find_below(m, process, MAP_STARTS, UINT64_MAX) || find_below(m, process, MAP_EXEC, UINT64_MAX);
 }
 
 struct str text_maps_path(struct text_maps *m, uint32_t process, struct str name)

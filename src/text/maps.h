@@ -17,6 +17,7 @@ enum text_map_kind {
 	MAP_FILES,  /* with offsets in files: /proc/PID/maps and the like */
 	MAP_CODE,   /* where .text of each file is: gdb's info sharedlibrary */
 	MAP_STARTS, /* where each image begins: lldb's image list, eu-unstrip -n */
+	MAP_EXEC,   /* where the mapping of a file's code begins: Envoy's */
 	MAP_KINDS,
 };
 
@@ -28,6 +29,7 @@ struct text_mapping {
 	uint32_t process;               /* 0: the one that the text is about now */
 	uint8_t kind;                   /* enum text_map_kind */
 	bool executable;                /* or it is not told */
+	bool only_addresses;            /* its path is not that of modules that have its name */
 	bool disputed;                  /* two lines of one process do not agree about it */
 	bool ambiguous[2];              /* another path ends in the same name: of any process, of this one */
 };

@@ -360,8 +360,8 @@ struct str text_without_offset(struct str name)
 
 bool text_is_placeholder(struct str name)
 {
-	static const char *const words[] = {"??", "<unknown", "(unknown", "[unknown", "unknown", "<null>", "n/a",
-	        "___lldb_unnamed_symbol", "(function-name not available)"};
+	static const char *const words[] = {"??", "<unknown", "(unknown", "[unknown", "unknown", "<null>", "<redacted>",
+	        "n/a", "___lldb_unnamed_symbol", "(function-name not available)"};
 	struct rest r = {name.data, name.data + name.len};
 	uint64_t ignored;
 	if (!name.len || str_equal(name, str_from("?")))

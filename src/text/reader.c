@@ -39,13 +39,14 @@ void text_reader_free(struct text_reader *r)
 	text_maps_release(&r->maps);
 	free(r->unescaped);
 	free(r->markup);
+	free(r->metrickit);
 	free(r);
 }
 
 size_t text_reader_memory(const struct text_reader *r)
 {
 	return sizeof *r + (r->unescaped ? sizeof *r->unescaped : 0) + (r->markup ? text_markup_size : 0) +
-	       text_modules_memory(&r->modules) + text_maps_memory(&r->maps);
+	       (r->metrickit ? text_metrickit_size : 0) + text_modules_memory(&r->modules) + text_maps_memory(&r->maps);
 }
 
 bool text_reader_know(struct text_reader *r, struct str name, struct str id)
@@ -117,6 +118,7 @@ void text_reader_begin(struct text_reader *r)
 	text_reader_forget(r);
 	text_maps_begin_process(&r->maps);
 	free(r->markup);
+	free(r->metrickit);
 	*r = (struct text_reader){.modules = r->modules,
 	        .maps = r->maps,
 	        .uses_fixed = r->uses_fixed,
@@ -200,8 +202,10 @@ const char text_formats[] =
         "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
         "Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, "
         "glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report, simpleperf, bpftrace, MongoDB, "
-        "Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, WinDbg, "
-        "Windows event log, .NET NativeAOT, ClickHouse, Crashlytics, NAME+0xOFFSET";
+        "Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, "
+        "MetricKit, "
+        "WinDbg, Windows event log, .NET NativeAOT, ClickHouse, Envoy, Seastar, DPDK, folly, Intel Fortran, "
+        "compute-sanitizer, ESP-IDF, Crashlytics, NAME+0xOFFSET";
 
 const struct guess *text_reader_guess(const struct text_reader *r)
 {
@@ -445,7 +449,9 @@ static const struct {
         {SIGN_HEX, ANCHORED, text_read_engine},
         {SIGN_FIRST | SIGN_PAREN, ANCHORED, text_read_engine_head},
         {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_runtime},
+        {SIGN_HEX | SIGN_FIRST, ANCHORED, text_read_servers},
         {SIGN_HEX, ANCHORED, text_read_address},
+        {SIGN_PAREN | SIGN_FIRST, ANCHORED, text_read_columns},
         {SIGN_HEX, FLOATING, text_read_unknown},
         {SIGN_QUOTE, FLOATING, text_read_numbered},
         {SIGN_HEX, FLOATING, text_read_glibc},
@@ -456,6 +462,7 @@ static const struct {
         {SIGN_BUILD | SIGN_FIRST, ANCHORED, text_read_module_line},
         {SIGN_BRACE, ANCHORED, text_read_pipes},
         {SIGN_PLUS, ANCHORED, text_read_kernel},
+        {SIGN_FIRST, ANCHORED, text_read_registers},
         {SIGN_PLUS, ANCHORED, text_read_windbg},
         {SIGN_PLUS, ANYWHERE, text_read_anything},
         {SIGN_PLUS, ANYWHERE, text_read_bare_offset},
@@ -493,6 +500,8 @@ static bool may_begin(const char *at, const char *end)
 	        ['@'] = true,
 	        ['b'] = true,
 	        ['W'] = true,
+	        ['A'] = true,
+	        ['B'] = true,
 	        ['['] = true};
 	while (at < end && is_blank(*at))
 		at++;
@@ -602,7 +611,7 @@ struct cut {
 static bool ask_formats(struct text_reader *r, const struct cut *c, unsigned which)
 {
 	struct rest line = c->line, inner = line;
-	unsigned signs = c->signs | (may_begin(line.at, line.end) ? SIGN_FIRST : 0);
+	unsigned signs = c->signs | (r->line <= r->awaited || may_begin(line.at, line.end) ? SIGN_FIRST : 0);
 	bool hotspot = is_hotspot(line.at, line.end), found = false;
 	blanks(&inner);
 	bool numbered = which & ANCHORED && peek(&inner) == '#';
@@ -659,7 +668,8 @@ static bool may_be_anchored(struct rest line)
 {
 	static const char *const words[] = {"frame #", "Binary file", "PC: ", "at ", "MODULE ", "Module|", "Faulting ",
 	        "Fault ", "Exception ", "EventType=", "Sig[", "Loaded ", "symbol: ", "Tor ", "EIP:", "Call stack ",
-	        "ChildEBP ", "Child-SP ", "STACK_TEXT:"};
+	        "ChildEBP ", "Child-SP ", "STACK_TEXT:", "Backtrace:", "Image ", "Address mapping: ", "epc", "ra ",
+	        "pc ", "lr "};
 	blanks(&line);
 	int first = peek(&line);
 	struct rest digits = line;
@@ -685,7 +695,7 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 		r->hotspot_depth = 1;
 	if (!like.len || c->before_is_read || c->before_line + 1 != r->line || r->mapped || !may_be_anchored(before))
 		return false;
-	uint64_t signal = r->signal_line, ada = r->ada_line, windbg = r->windbg.heading;
+	uint64_t signal = r->signal_line, ada = r->ada_line, windbg = r->windbg.heading, awaited = r->awaited;
 	r->following = following;
 	r->following_at = at + (uint64_t)(following.data - start);
 	r->start = c->before;
@@ -697,7 +707,8 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 	}
 	bool opens = before.end - before.at == 1 && *before.at == '{'; /* a value of JSON */
 	bool found = ask_formats(r, &(struct cut){before, c->before_signs, r->hotspot_depth}, ANCHORED) || opens ||
-	             signal != r->signal_line || ada != r->ada_line || windbg != r->windbg.heading;
+	             signal != r->signal_line || ada != r->ada_line || windbg != r->windbg.heading ||
+	             awaited != r->awaited;
 	r->line++;
 	r->following = kept;
 	r->following_at = kept_at;
@@ -1018,7 +1029,9 @@ static bool find_following(struct text_reader *r, const char *start, const char 
 	const char *lf = memchr(from, '\n', (size_t)(end - from));
 	r->following = between(from, lf ? lf : end);
 	r->following_at = r->at + (uint64_t)(from - start);
-	bool matters = find_word(start, stop, "??? ") || (r->stacks.wanted && *start == '@'); /* jemalloc's title */
+	/* of macOS's call graphs, of compute-sanitizer's frames; jemalloc's title */
+	bool matters = find_word(start, stop, "??? ") || find_word(start, stop, "Host Frame:") ||
+	               (r->stacks.wanted && *start == '@');
 	return lf || end - start > TEXT_LINE_MAX || !matters;
 }
 

@@ -1542,6 +1542,180 @@ static void test_kernel(void **state)
 	        "exec []\n");
 }
 
+/* macOS: addresses of an exception, what iOS hides, an offset beside a name, as the list of images explains them. */
+static void test_addresses_of_macos(void **state)
+{
+	(void)state;
+	expect("Last Exception Backtrace:\n"
+	       "(0x18e7d2ed8 0x104b5c8d4)\n"
+	       "\n"
+	       "Thread 0 Crashed:\n"
+	       "0   UIKitCore                     \t0x000000018e7d2ed8 <redacted> + 300\n"
+	       "1   UIKitCore                     \t0x000000018e7d2ed8 <redacted>\n"
+	       "2   MyApp                         \t0x0000000104b5c8d4 0x104b58000 + 18644 (MyApp + 124)\n"
+	       "3   MyApp                         \t0x0000000104b5c8d4 ??? (MyApp + 124)\n"
+	       "4   MyApp                         \t0x0000000104b5c8d4 0x104b58000 + 0x48d4\n"
+	       "5   MyApp                         \t0x0000000104b5c8d4 main + 12 (main.m:3)\n"
+	       "6   MyApp                         \t0x0000000104b5c8d4 0x104b58000 + 18644 (MyApp)\n"
+	       "7   Unmapped                      \t0x0000000204b5c8d4 <redacted> + 12\n"
+	       "\n"
+	       "Binary Images:\n"
+	       "0x104b58000 - 0x104b5ffff MyApp arm64  <44e4ec8c2f41492b9369d6b9a059577c> /var/MyApp.app/MyApp\n"
+	       "0x18e700000 - 0x18e7fffff UIKitCore arm64  <54e4ec8c2f41492b9369d6b9a059577c> /System/UIKitCore\n"
+	       "(0x104b5c8d4)\n",
+	        "2 /System/UIKitCore UIKitCore/54E4EC8C2F41492B9369D6B9A059577C0 0xd2ed7 image []\n"
+	        "2 /var/MyApp.app/MyApp MyApp/44E4EC8C2F41492B9369D6B9A059577C0 0x48d3 image []\n"
+	        "5 /System/UIKitCore UIKitCore/54E4EC8C2F41492B9369D6B9A059577C0 0xd2ed8 image []\n"
+	        "6 /System/UIKitCore UIKitCore/54E4EC8C2F41492B9369D6B9A059577C0 0xd2ed7 image []\n"
+	        "7 /var/MyApp.app/MyApp MyApp/44E4EC8C2F41492B9369D6B9A059577C0 0x7b image []\n"
+	        "8 /var/MyApp.app/MyApp MyApp/44E4EC8C2F41492B9369D6B9A059577C0 0x7b image []\n"
+	        "9 /var/MyApp.app/MyApp MyApp/44E4EC8C2F41492B9369D6B9A059577C0 0x48d3 image []\n"
+	        "12 no module []\n");
+}
+
+/* MetricKit: members in any order; deep trees; the innermost call is outside. */
+static void test_metrickit(void **state)
+{
+	(void)state;
+	expect("{\"crashDiagnostics\":[{\"callStackTree\":{\"callStacks\":[{\"callStackRootFrames\":["
+	       "{\"binaryUUID\":\"70B89F27-1634-3580-A695-57CDB41D7743\",\"offsetIntoBinaryTextSegment\":165304,"
+	       "\"sampleCount\":1,\"binaryName\":\"MyApp\",\"address\":7170766264,\"subFrames\":[\n"
+	       "{\"binaryName\":\"dyld\",\"binaryUUID\":\"77A62F2E-8212-30F3-84C1-E8497440ACF8\","
+	       "\"subFrames\":[{\"binaryName\":\"x\"}],\"offsetIntoBinaryTextSegment\":16}]}]}]}}],\n"
+	       "\"binaryName\":\"a\",\"binaryUUID\":\"77A62F2E-8212-30F3-84C1-E8497440ACF8\","
+	       "\"offsetIntoBinaryTextSegment\":16}\n",
+	        "1 MyApp MyApp/70B89F2716343580A69557CDB41D77430 0x285b8 image []\n"
+	        "2 dyld dyld/77A62F2E821230F384C1E8497440ACF80 0xf image []\n");
+}
+
+/* Linux kernel: other processors, whose addresses stand among the registers. */
+static void test_kernel_of_other_processors(void **state)
+{
+	(void)state;
+	expect("[ 9.1] app[1]: unhandled exception: DABT (lower EL), ESR 0x0000000092000046, level 2 translation fault "
+	       "in "
+	       "libcrash.so[ffff8a2b0000+1000]\n"
+	       "[ 9.1] CPU: 1 PID: 1 Comm: app Not tainted 6.1.0-13-arm64 #1\n"
+	       "[ 9.1] pstate: 60001000 (nZCv daif -PAN -UAO -TCO -DIT +SSBS BTYPE=--)\n"
+	       "[ 9.1] pc : 0000ffff8a2b0112\n"
+	       "[ 9.1] lr : 0000ffff8a2b0200\n"
+	       "[ 9.2] init[1]: unhandled signal 11 code 0x1 at 0x0000000000000000 in libc.so[10f0,3fb3ed8000+185000]\n"
+	       "[ 9.2] CPU: 0 PID: 1 Comm: init\n"
+	       "[ 9.2] epc : 0000003fb3ed80f0 ra : 0000003fb3ed9000 sp : 00ffffffc58199f0\n"
+	       "[ 9.3] do_page_fault(): sending SIGSEGV to init for invalid read access from 0000003c\n"
+	       "[ 9.3] epc = 77b893dc in ld-uClibc-1.0.39.so[77b84000+8000]\n"
+	       "[ 9.3] ra  = 77b8930c in ld-uClibc-1.0.39.so[77b84000+8000]\n"
+	       "[ 9.4] app[7]: segfault (11) at 0 nip 7fff8a2b0614 lr 7fff8a2b065c code 1 in "
+	       "libx.so[7fff8a2b0000+10000]\n"
+	       "[ 9.5] pc : 0000ffff8a2b0112\n"
+	       "[ 9.6] epc = 77b993dc in ld-uClibc-1.0.39.so[77b84000+8000]\n",
+	        "4 libcrash.so libcrash.so/ 0x112 exec []\n5 libcrash.so libcrash.so/ 0x1ff exec []\n"
+	        "6 libc.so libc.so/ 0x10f0 file []\n8 libc.so libc.so/ 0x1fff file []\n"
+	        "10 ld-uClibc-1.0.39.so ld-uClibc-1.0.39.so/ 0x53dc exec []\n"
+	        "11 ld-uClibc-1.0.39.so ld-uClibc-1.0.39.so/ 0x530b exec []\n12 libx.so libx.so/ 0x614 exec []\n");
+}
+
+/* Envoy: the trampoline of signals is the first of a crash. */
+static void test_envoy(void **state)
+{
+	(void)state;
+#define ENVOY "[2026-11-26 18:56:33.123][12][critical][backtrace] [./source/server/backtrace.h:"
+	expect(ENVOY "127] Caught Segmentation fault, suspect faulting address 0x0\n" ENVOY
+	             "111] Backtrace (use tools/stack_decode.py to get line numbers):\n" ENVOY
+	             "112] Envoy version: 1\n" ENVOY
+	             "114] Address mapping: 555555554000-5555570a0000 /usr/local/bin/envoy\n" ENVOY
+	             "121] #0: __restore_rt [0x7f1a2b3c4d50]\n" ENVOY "123] #1: [0x555555555112]\n" ENVOY
+	             "123] #2: [0x555555555200]\n" ENVOY "121] #3: main [0x555555555300]\n"
+	             "#4: [0x55555555]x\n",
+	        "6 /usr/local/bin/envoy envoy/ 0x1112 exec []\n7 /usr/local/bin/envoy envoy/ 0x11ff exec []\n");
+#undef ENVOY
+}
+
+/* Seastar: in one line, or with a line for each. */
+static void test_seastar(void **state)
+{
+	(void)state;
+	expect("Segmentation fault on shard 0.\nBacktrace:\n  0x2c7d3a1\n  /lib64/libc.so.6+0x3df9f\n   --------\n"
+	       "   seastar::continuation<int>\n  0x12\n  0x12 34\n  0x13\n"
+	       "Reactor stalled for 32 ms on shard 0. Backtrace: 0x1e0b2c1 /lib64/libc.so.6+0x3df9f 0x5 x 0x6\n",
+	        "3 scylla scylla/ 0x2c7d3a1 image []\n4 /lib64/libc.so.6 libc.so.6/ 0x3df9f image []\n"
+	        "7 scylla scylla/ 0x12 image []\n"
+	        "10 scylla scylla/ 0x1e0b2c1 image []\n10 /lib64/libc.so.6 libc.so.6/ 0x3df9f image []\n"
+	        "10 scylla scylla/ 0x5 image []\n");
+}
+
+/* ESP-IDF: addresses of calls, each with the stack's. */
+static void test_esp_idf(void **state)
+{
+	(void)state;
+	expect("abort() was called at PC 0x400d1f2a on core 0\n"
+	       "Backtrace: 0x400d1f2a:0x3ffb4f60 0x400d1f4e:0x3ffb4f80 |<-CORRUPTED\n"
+	       "Backtrace:0x400d1f2a:0x3ffb4f60\nBacktrace: 0x400d1f2a:\n",
+	        "2 firmware.elf firmware.elf/ 0x400d1f2a elf []\n2 firmware.elf firmware.elf/ 0x400d1f4e elf []\n"
+	        "3 firmware.elf firmware.elf/ 0x400d1f2a elf []\n");
+}
+
+/* DPDK: rte_dump_stack() before and since it stopped to use backtrace_symbols(). */
+static void test_dpdk(void **state)
+{
+	(void)state;
+	expect("0: /opt/my app (5594abc00000+0x1139) [5594abc01139]\n1: /opt/app (main+0x12) [5594abc01139]\n"
+	       "2: ?? [7f00]\n3: /opt/app (5594abc00000+0x1139) [5594abc0113a]\n"
+	       "4: [./app(+0x1139) [0x55d9c3a01139]]\n3: [./app(main+0x1b) [0x55d9c3a0112b]]\n2: [./app() "
+	       "[0x401136]]\n",
+	        "1 /opt/my app my app/ 0x1138 image []\n5 ./app app/ 0x1138 elf []\n6 ./app app/ 0x112a elf []\n"
+	        "7 ./app app/ 0x401135 elf []\n");
+}
+
+/* folly: as glog writes it, without 0x, and addresses of calls. */
+static void test_folly(void **state)
+{
+	(void)state;
+	expect("*** Aborted at 1 (Unix time, try 'date -d @1') ***\n"
+	       "*** Signal 11 (SIGSEGV) (0x0) received by PID 1 (pthread TID 0x7f) (code: 1), stack trace: ***\n"
+	       "    @ 00007f7d4c23be42 (unknown)\n    @ 00007f7d4c23be42 main\n    @ 7f7d4c23be42 (unknown)\n"
+	       "7f7d4c200000-7f7d4c300000 r-xp 00000000 fe:00 12 /lib/libc.so.6\n",
+	        "3 /lib/libc.so.6 libc.so.6/ 0x3be42 image [(unknown)]\n");
+}
+
+/* Intel Fortran: below the trampoline stands where the signal came. */
+static void test_intel_fortran(void **state)
+{
+	(void)state;
+	expect("forrtl: severe (174): SIGSEGV, segmentation fault occurred\n"
+	       "Image              PC                Routine            Line        Source             \n"
+	       "wrf.exe            0000000004A057CA  Unknown               Unknown  Unknown\n"
+	       "libpthread-2.28.s  0000145A47CE6D80  Unknown               Unknown  Unknown\n"
+	       "wrf.exe            000000000355EE1B  Unknown               Unknown  Unknown\n"
+	       "calypso.x          000000000070789B  readvasp_                  86  ReadVasp.F90\n"
+	       "wrf.exe            00000000026D1546  Unknown               Unknown  Unknown\n"
+	       "\n"
+	       "the end\n\n\n"
+	       "wrf.exe            00000000026D1546  Unknown               Unknown  Unknown\n",
+	        "3 wrf.exe wrf.exe/ 0x4a057c9 elf [Unknown]\n4 no module [Unknown]\n5 wrf.exe wrf.exe/ 0x355ee1b elf "
+	        "[Unknown]\n7 wrf.exe wrf.exe/ 0x26d1545 elf [Unknown]\n");
+}
+
+/* compute-sanitizer: the file stands in the next line, or behind; with cuda-memcheck before. */
+static void test_compute_sanitizer(void **state)
+{
+	(void)state;
+	expect("=========     Saved host backtrace up to driver entry point at kernel launch time\n"
+	       "=========     Host Frame: [0x2dfbef]\n"
+	       "=========                in /lib/x86_64-linux-gnu/libcuda.so.1\n"
+	       "=========     Host Frame:cudaLaunchKernel [0x759f0]\n"
+	       "=========                in /usr/lib/libcudart.so.12\n"
+	       "=========     Host Frame: [0x123456] in libcuda.so\n"
+	       "=========     Host Frame:/usr/lib/libcuda.so.1 [0x2b9d77]\n"
+	       "=========     Host Frame:/home/me/a.cu:3:f(int) [0x12]\n"
+	       "=========                in /home/me/app\n"
+	       "=========     Host Frame: [0x12]\n"
+	       "=========     Host Frame: [0x13]\n",
+	        "2 /lib/x86_64-linux-gnu/libcuda.so.1 libcuda.so.1/ 0x2dfbee image []\n"
+	        "6 libcuda.so libcuda.so/ 0x123455 image []\n7 /usr/lib/libcuda.so.1 libcuda.so.1/ 0x2b9d76 image "
+	        "[]\n");
+}
+
 /* strace -k */
 static void test_strace(void **state)
 {
@@ -2407,6 +2581,16 @@ int main(void)
 	        cmocka_unit_test(test_clickhouse),
 	        cmocka_unit_test(test_crashlytics),
 	        cmocka_unit_test(test_kernel),
+	        cmocka_unit_test(test_addresses_of_macos),
+	        cmocka_unit_test(test_metrickit),
+	        cmocka_unit_test(test_kernel_of_other_processors),
+	        cmocka_unit_test(test_envoy),
+	        cmocka_unit_test(test_seastar),
+	        cmocka_unit_test(test_esp_idf),
+	        cmocka_unit_test(test_dpdk),
+	        cmocka_unit_test(test_folly),
+	        cmocka_unit_test(test_intel_fortran),
+	        cmocka_unit_test(test_compute_sanitizer),
 	        cmocka_unit_test(test_strace),
 	        cmocka_unit_test(test_ips),
 	        cmocka_unit_test(test_sentry),

@@ -174,8 +174,8 @@ def test_each_format_is_judged_by_a_wire_test():
     explained = {name for names in re.findall(r"^- (\*.+?\*):", text, re.M) for name in re.findall(r"\*(.+?)\*", names)}
     judges = [re.fullmatch(r"(.+?): (`.+`)", judge).groups() for _, column in rows for judge in column.split("; ")]
     same({how for how, _ in judges}, explained, ("the table of crash/README", "what explains it"))
-    tests = {path: text for path, text in sources("tests").items() if path in ("tests/wire/test_filter.py", "tests/wire/test_formats.py")}
-    assert len(tests) == 2
+    tests = {path: text for path, text in sources("tests").items() if path in ("tests/wire/test_filter.py", "tests/wire/test_formats.py", "tests/wire/test_server_stacks.py")}
+    assert len(tests) == 3
     known = set(samples) | {name for text in tests.values() for name in re.findall(r"^def (test_\w+)", text, re.M)}
     none("named in crash/README, but neither a sample nor a test", {name for _, names in judges for name in re.findall(r"`(.+?)`", names)} - known)
 

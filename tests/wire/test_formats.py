@@ -334,6 +334,34 @@ def test_apples_ips(one):
     assert named == places("die", "twice", "crash") and json.loads(head)["app_name"] == "x"
 
 
+def test_addresses_of_macos(one):
+    """In the form of published reports of iOS: addresses that only the list of images explains."""
+    at = [0x104B58000 + offset for offset in (0x10F9, 0x1105, 0x1130)]
+    image = f"0x104b58000 - 0x104b5ffff libcrash.so arm64  <{IDS['libcrash.so'][:32].lower()}> /var/containers/App.app/libcrash.so\n"
+    exception = f"Last Exception Backtrace:\n({' '.join(f'{address + (i == 0):#x}' for i, address in enumerate(at))})\n"
+    threads = "Thread 0 Crashed:\n" + "".join(f"{i}   libcrash.so                   \t{address:#018x} <redacted> + 300\n" for i, address in enumerate(at))
+    beside = f"3   libcrash.so                   \t{at[1]:#018x} 0x104b58000 + {0x1105} (libcrash.so + {0x1105})\n"
+    named = functions(one, exception + threads + beside + "Binary Images:\n" + image)
+    assert PLACE.findall(named) == places("die", "twice", "crash") * 2 + places("twice"), named
+    assert re.sub(r" \(\w+ at [\w.:]+\)", "", named) == exception + threads + beside + "Binary Images:\n" + image
+
+
+@pytest.mark.parametrize("order", [sorted, reversed])
+def test_metrickit(one, order):
+    """In the form of published payloads, whose members have no order: what calls a frame stands within it."""
+    tree = []
+    for at in (0x1130, 0x1105, 0x10F9):
+        frame = {"binaryUUID": str(uuid.UUID(IDS["libcrash.so"][:32])).upper(), "binaryName": "libcrash.so", "address": 7170766264, "sampleCount": 1}
+        frame |= {"offsetIntoBinaryTextSegment": at, "subFrames": tree}
+        tree = [{key: frame[key] for key in order(list(sorted(frame)))}]
+    named = json.loads(functions(one, json.dumps({"crashDiagnostics": [{"callStackTree": {"callStacks": [{"callStackRootFrames": tree}]}}]})))
+    at, found = named["crashDiagnostics"][0]["callStackTree"]["callStacks"][0]["callStackRootFrames"], []
+    while at:
+        found.append(f"{at[0].get('function')} at {at[0].get('filename')}:{at[0].get('lineno')}")
+        at = at[0]["subFrames"]
+    assert found == places("die", "twice", "crash")
+
+
 def test_swifts_backtrace(one):
     """In the form of swift's BacktraceFormatter: only what is marked [ra] is a return address."""
     build_id = uuid.UUID(IDS["libcrash.so"][:32]).bytes_le.hex() + "01234567"

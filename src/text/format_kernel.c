@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Linux kernel says of a program that a signal ended. On x86, powerpc and MIPS a line has the address and the
+ * mapping that it lies in. On arm64, RISC-V and LoongArch the address is in the registers, some lines below. */
+#include <config.h>
+
+#include "text/formats.h"
+
+enum { REGISTER_LINES = 12 }; /* from the line with the mapping to that with the registers */
+
+/* "1109,7f3356c8b000+1000]": an offset in the file, and where the mapping begins; older kernels tell no offset. */
+static bool take_segment(struct rest *r, struct text_segment *s)
+{
+	if (!take_hex(r, &s->start))
+		return false;
+	s->told = take_literal(r, ",");
+	s->offset = s->start;
+	return (!s->told || take_hex(r, &s->start)) && take_literal(r, "+") && take_hex(r, &s->size) &&
+	       take_literal(r, "]");
+}
+
+/* The last " in NAME[…]" of the line; *end: just behind it. */
+static bool find_segment(struct rest line, struct str *name, struct text_segment *s, const char **end)
+{
+	const char *in = find_word(line.at, line.end, " in ");
+	for (; in; in = find_word(in + 1, line.end, " in ")) {
+		const char *from = in + strlen(" in "), *open = from;
+		while (open < line.end && (open = memchr(open + 1, '[', (size_t)(line.end - open - 1)))) {
+			struct rest rest = {open + 1, line.end};
+			if (!take_segment(&rest, s))
+				continue;
+			*name = between(from, open);
+			*end = rest.at;
+			return name->len > 0;
+		}
+	}
+	return false;
+}
+
+static bool covers(const struct text_segment *s, uint64_t address)
+{
+	return address >= s->start && address - s->start < s->size;
+}
+
+/* offset: of s->start in the file, if has_offset. end: where the name goes. */
+static bool found_in(struct text_reader *r, struct str name, const struct text_segment *s, uint64_t address,
+        enum text_address is, const char *end)
+{
+	struct text_frame f = {.base = s->told ? TEXT_FILE : TEXT_EXEC, .offset = address - s->start};
+	f.offset += s->told ? s->offset : 0;
+	return text_found_at(r, &f, is, name, between(end, end), TEXT_PARENTHESES);
+}
+
+/* Behind the word, unless it is a part of another one. */
+static bool find_address(struct rest line, const char *word, uint64_t *address)
+{
+	const char *at = find_word(line.at, line.end, word);
+	struct rest hex = {at ? at + strlen(word) : line.end, line.end};
+	return take_hex(&hex, address) && (hex.at == hex.end || is_blank(*hex.at));
+}
+
+/* "app[123]: segfault at 0 ip 00007f… sp … error 4 in libdie.so[1109,7f3356c8b000+1000]", "traps: app[123] general
+ * protection fault ip:… sp:… error:0 in …", "app[123]: segfault (11) at 0 nip 7fff8a2b0614 lr 7fff8a2b065c code 1 in …"
+ * and, in lines of their own, "epc = 77b893dc in …" and "ra  = 77b8930c in …", a return address. */
+static bool read_with_address(
+        struct text_reader *r, struct rest line, struct str name, const struct text_segment *s, const char *end)
+{
+	static const struct {
+		const char *word, *also;
+		enum text_address is;
+	} forms[] = {{" ip ", " error", TEXT_EXACT}, {" ip:", " error", TEXT_EXACT}, {" nip ", " code ", TEXT_EXACT},
+	        {"epc = ", " in ", TEXT_EXACT}, {"ra  = ", " in ", TEXT_CALL}, {"ra = ", " in ", TEXT_CALL}};
+	struct text_segment at = *s;
+	uint64_t address;
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		if (!find_address(line, forms[i].word, &address) || !find_word(line.at, end, forms[i].also))
+			continue;
+		if (s->told) /* the offset is that of the address */
+			at.start = address;
+		return (s->told || covers(s, address)) && found_in(r, name, &at, address, forms[i].is, end);
+	}
+	return false;
+}
+
+/* "app[123]: unhandled exception: DABT (lower EL), ESR 0x92000046, level 2 translation fault in
+ * app[aaaad5c50000+1000]", "app[123]: unhandled signal 11 code 0x1 at 0x0000000000000000 in app[2aaaaaa000+1000]". */
+static bool note_segment(
+        struct text_reader *r, struct rest line, struct str name, const struct text_segment *s, const char *end)
+{
+	struct text_kernel *k = &r->kernel;
+	if (!find_word(line.at, end, "unhandled ") || name.len > sizeof k->name)
+		return false;
+	memcpy(k->name, name.data, name.len);
+	k->name_len = name.len;
+	k->segment = *s;
+	k->line = r->line;
+	k->has_pc = false;
+	text_await(r, REGISTER_LINES);
+	return s->told &&
+	       found_in(r, name, &(struct text_segment){.told = true, .offset = s->offset}, 0, TEXT_EXACT, end);
+}
+
+/* "pc : 0000aaaad5c50754", "pc : [<0000007f8a2b0112>]": *end is behind the digits and what is around them. */
+static bool take_register(struct rest *line, const char *const *names, uint64_t *address)
+{
+	struct rest r = *line;
+	for (; *names; names++) {
+		if (!take_literal(&r, *names))
+			continue;
+		blanks(&r);
+		if (!take_literal(&r, ":"))
+			return false;
+		blanks(&r);
+		bool marked = take_literal(&r, "[<");
+		if (!take_hex(&r, address) || (marked && !take_literal(&r, ">]")))
+			return false;
+		*line = r;
+		return true;
+	}
+	return false;
+}
+
+/* Where the signal came, and the return address of a function that called no other. */
+static bool read_registers(struct text_reader *r, struct rest line)
+{
+	static const char *const counters[] = {"epc", "pc", "era", NULL}, *const links[] = {"ra", "lr", NULL};
+	struct text_kernel *k = &r->kernel;
+	struct str name = {k->name, k->name_len};
+	uint64_t address;
+	if (!k->line || r->line - k->line > REGISTER_LINES)
+		return false;
+	blanks(&line);
+	if (!k->has_pc && take_register(&line, counters, &address)) {
+		bool told = k->segment.told;
+		k->has_pc = covers(&k->segment, address);
+		if (told && k->has_pc) /* so far the offset is that of this address */
+			k->segment.offset -= address - k->segment.start;
+		else if (k->has_pc)
+			found_in(r, name, &k->segment, address, TEXT_EXACT, line.at);
+	}
+	blanks(&line);
+	if (k->has_pc && take_register(&line, links, &address)) {
+		k->line = 0;
+		if (covers(&k->segment, address))
+			found_in(r, name, &k->segment, address, TEXT_CALL, line.at);
+	}
+	return r->frames > 0;
+}
+
+bool text_read_kernel(struct text_reader *r, struct rest line)
+{
+	struct text_segment segment;
+	struct str name;
+	const char *end;
+	if (!find_segment(line, &name, &segment, &end))
+		return false;
+	return read_with_address(r, line, name, &segment, end) || note_segment(r, line, name, &segment, end);
+}
+
+bool text_read_registers(struct text_reader *r, struct rest line)
+{
+	return read_registers(r, line);
+}
