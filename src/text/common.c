@@ -3,6 +3,8 @@
 
 #include "text/common.h"
 
+enum { ADDRESS_DIGITS_MIN = 5 }; /* of /proc/PID/maps */
+
 /* Passes what both have in common: the same bytes, or digits in both. */
 static void pass_common(struct rest *a, struct rest *b)
 {
@@ -47,6 +49,13 @@ static bool is_mark(int c)
 	return c > 0 && strchr("]):|>;", c);
 }
 
+/* An address, or the first one of a line of a memory map, which stands right behind the number of a line as grep puts
+ * it there. */
+static bool begins_address(struct rest line)
+{
+	return take_literal(&line, "0x") || (take_hex_digits(&line).len >= ADDRESS_DIGITS_MIN && peek(&line) == '-');
+}
+
 const char *text_common_cut(struct str common, struct rest line, const char *from)
 {
 	const char *begin = common.data, *end = begin + common.len;
@@ -57,9 +66,10 @@ const char *text_common_cut(struct str common, struct rest line, const char *fro
 	while (at < end && ++at < line.end) {
 		int last = (unsigned char)at[-1];
 		int before = at - begin > 1 ? (unsigned char)at[-2] : ' ';
-		bool number = is_digit(before) && is_digit((unsigned char)*at); /* of a date or time */
-		bool blank = at < end && is_blank((unsigned char)*at);          /* it belongs to the prefix, too */
-		bool mark = last == '-' ? is_digit(before) : is_mark(last);     /* "app.log-12-" of grep */
+		bool number = is_digit(before) && is_digit((unsigned char)*at) &&
+		              !begins_address((struct rest){at, line.end}); /* of a date or time */
+		bool blank = at < end && is_blank((unsigned char)*at);      /* it belongs to the prefix, too */
+		bool mark = last == '-' ? is_digit(before) : is_mark(last); /* "app.log-12-" of grep */
 		if (is_blank(last) ? !is_blank(before) : mark && !number && !blank)
 			return at;
 	}

@@ -383,9 +383,8 @@ static void take_null(const struct text_reader *r, struct text_object *o, struct
 		if (!str_equal(key, str_from(values[i].key)))
 			continue;
 		o->unnamed = o->unnamed || values[i].style == TEXT_JSON_FUNCTION;
-		o->edits[o->edit_count++] = (struct text_edit){.at = r->at + (uint64_t)(value - r->start),
-		        .cut = strlen("null"),
-		        .style = (uint8_t)values[i].style};
+		o->edits[o->edit_count++] = (struct text_edit){
+		        .at = text_position(r, value), .cut = strlen("null"), .style = (uint8_t)values[i].style};
 	}
 }
 
@@ -400,14 +399,13 @@ static void take_node_path(const struct text_reader *r, struct text_object *o, s
 		return;
 	o->lengths[JSON_PATH] = path.len - strlen(" []");
 	memmove(o->strings[JSON_PATH], o->strings[JSON_PATH] + strlen(" ["), o->lengths[JSON_PATH]);
-	o->edits[0] = (struct text_edit){
-	        .at = r->at + (uint64_t)(value.data - r->start), .cut = 0, .style = TEXT_AT | TEXT_STRING};
+	o->edits[0] = (struct text_edit){.at = text_position(r, value.data), .cut = 0, .style = TEXT_AT | TEXT_STRING};
 	o->node_symbol = o->lengths[JSON_PATH] > 0;
 }
 
 static struct text_span span_of(const struct text_reader *r, struct str value)
 {
-	return (struct text_span){r->at + (uint64_t)(value.data - r->start), (uint32_t)value.len, TEXT_STRING};
+	return (struct text_span){text_position(r, value.data), (uint32_t)value.len, TEXT_STRING};
 }
 
 /* "f(int) [/usr/bin/node]" of Node.js tells the module, too. */
@@ -454,7 +452,7 @@ static void take_function(const struct text_reader *r, struct text_object *o, st
 	if (symbol)
 		take_node_path(r, o, value);
 	else if (!o->named && value.len)
-		o->unknown = (struct text_edit){.at = r->at + (uint64_t)(from - r->start),
+		o->unknown = (struct text_edit){.at = text_position(r, from),
 		        .cut = (uint32_t)(value.data + value.len + 1 - from),
 		        .style = TEXT_JSON_SENTRY_MEMBERS};
 }
@@ -507,7 +505,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 static bool read_values(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
-	int first = r->mapped ? -1 : peek(&line);
+	int first = r->escaped ? -1 : peek(&line); /* JSON in strings is not read */
 	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->json.depth))
 		return false;
 	/* log lines start with "[..." too */

@@ -210,6 +210,14 @@ static bool is_perf_line(const struct text_reader *r, struct str name, ptrdiff_t
 	return r->perf_depth || width >= PERF_WIDTH || (plus && take_0x(&offset, &ignored) && offset.at == offset.end);
 }
 
+static bool has_two_blanks(struct str name)
+{
+	for (size_t i = 1; i < name.len; i++)
+		if (is_blank((unsigned char)name.data[i]) && is_blank((unsigned char)name.data[i - 1]))
+			return true;
+	return false;
+}
+
 /* perf trace: "      [0x1181] (/tmp/prog)" */
 static bool read_traced(struct text_reader *r, struct rest line)
 {
@@ -260,6 +268,8 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	if (path.len && *path.data == '[')
 		path.len = 0;
 	struct str name = between(line.at, open - 1);
+	if (has_two_blanks(name)) /* "  12345 main.go:123]     1136 hot (/tmp/prog)": a log's prefix, cut amid it */
+		return false;
 	if (ends_with(name, "]") && find_word(line.at, open, "[+")) /* simpleperf, whose addresses are in memory */
 		return false;
 	struct rest hex = {line.at, open - 1};

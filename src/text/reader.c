@@ -705,7 +705,7 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 		r->stacks.above = r->stacks.before;
 		r->stacks.above_line = r->stacks.before_line;
 	}
-	bool opens = before.end - before.at == 1 && *before.at == '{'; /* a value of JSON */
+	bool opens = str_equal(trimmed(between(before.at, before.end)), str_from("{")); /* a value of JSON */
 	bool found = ask_formats(r, &(struct cut){before, c->before_signs, r->hotspot_depth}, ANCHORED) || opens ||
 	             signal != r->signal_line || ada != r->ada_line || windbg != r->windbg.heading ||
 	             awaited != r->awaited;
@@ -736,6 +736,8 @@ static bool find_prefix(struct text_reader *r, struct cut *c, const char *begin)
 		bool now = may_be_anchored(cut.line) && ask_formats(r, &cut, ANCHORED);
 		if (!now && !before)
 			continue;
+		if (now && r->begins > at && r->begins <= common.data + common.len) /* "# " before "#0" */
+			prefix.len = (size_t)(r->begins - begin);
 		know_prefix(r, prefix);
 		*c = cut;
 		return now || ask_formats(r, c, FLOATING);
@@ -786,6 +788,8 @@ static bool read_cut(struct text_reader *r, struct cut *c, const char *begin)
 	struct cut whole = *c;
 	whole.line.at = begin;
 	bool found = ask_formats(r, c, known || json ? ANCHORED | FLOATING : ANCHORED);
+	if (found && !known && r->begins)
+		note_begin(r, begin);
 	if (!found && !json)
 		found = find_prefix(r, c, begin);
 	if (!found && !json && ask_formats(r, &whole, known ? ANCHORED | FLOATING : FLOATING)) {

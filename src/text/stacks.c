@@ -16,16 +16,17 @@ bool text_is_between_frames(struct rest line)
 	return indented || take_literal(&line, "No locals.") || take_literal(&line, "No symbol table info available.");
 }
 
+uint64_t text_position(const struct text_reader *r, const char *at)
+{
+	return r->at + (r->mapped ? r->unescaped->at[at - r->unescaped->text] : (uint64_t)(at - r->start));
+}
+
 struct text_span text_span_of(const struct text_reader *r, struct str part)
 {
 	if (!part.len)
 		return (struct text_span){0, 0, 0};
-	uint64_t at = (uint64_t)(part.data - r->start), end = at + part.len;
-	if (r->mapped) {
-		at = r->unescaped->at[part.data - r->unescaped->text];
-		end = r->unescaped->at[part.data + part.len - r->unescaped->text];
-	}
-	return (struct text_span){r->at + at, (uint32_t)(end - at), (uint8_t)r->escaped};
+	uint64_t at = text_position(r, part.data), end = text_position(r, part.data + part.len);
+	return (struct text_span){at, (uint32_t)(end - at), (uint8_t)r->escaped};
 }
 
 /* Without blanks around it, and not longer than titles are. */

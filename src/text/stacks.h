@@ -41,6 +41,8 @@ void text_stacks_close(struct text_reader *r);
 
 /* Whether debuggers and perf write such a line between two frames of a stack: variables, source lines, build ids. */
 bool text_is_between_frames(struct rest line);
+/* Where a part of the line is in the whole text. */
+uint64_t text_position(const struct text_reader *r, const char *at);
 /* A part of the line that is read. */
 struct text_span text_span_of(const struct text_reader *r, struct str part);
 
