@@ -58,6 +58,14 @@ enum err upload_check_token(const char *token, unsigned rights, char key_id[64],
 	return auth_check(header, rights, key_id, e);
 }
 
+/* Where in the body the mistake is, as other routes tell it: the text of the reader begins with it. */
+static void print_place(struct buffer *out, const struct error *e)
+{
+	unsigned long long byte;
+	if (e->code == ERR_BAD_REQUEST && sscanf(e->text, "byte %llu: ", &byte) == 1)
+		buffer_printf(out, "\"place\":{\"byte\":%llu},", byte);
+}
+
 void upload_refuse(struct exchange *x, const struct error *e)
 {
 	char uuid[UUID_SIZE], code[16], extra[64];
@@ -71,7 +79,9 @@ void upload_refuse(struct exchange *x, const struct error *e)
 	buffer_init(&body, 8192);
 	buffer_printf(&body, "{\"success\":false,\"uuid\":\"%s\",\"error\":{\"Code\":\"%s\",\"Text\":", uuid, code);
 	buffer_append_json(&body, str_from(e->text));
-	buffer_printf(&body, "},\"status\":%d}", status);
+	buffer_printf(&body, "},");
+	print_place(&body, e);
+	buffer_printf(&body, "\"status\":%d}", status);
 	exchange_reply_text(x, status, "application/json", extra,
 	        body.failed ? str_from("{\"success\":false}") : (struct str){(char *)body.data, body.len});
 	buffer_release(&body);
@@ -110,6 +120,18 @@ static enum err read_executable(const struct exchange *x, struct manifest *m, st
 		return ERR_OK;
 	if (strncmp(base, "0x", 2) != 0 || !hex_read_number(str_from(base + 2), &m->image_base))
 		return error_set(e, ERR_BAD_REQUEST, "ImageBase is not 0x and up to 16 hex digits");
+	return ERR_OK;
+}
+
+/* The name of the executable's file, for lists. */
+static enum err read_program(const struct exchange *x, struct manifest *m, struct error *e)
+{
+	const char *name = exchange_param(x, "HTTP_FILENAME");
+	size_t len = name ? strlen(name) : 0;
+	if (len >= sizeof m->program || (name && !str_is_printable(str_from(name))))
+		return error_set(e, ERR_BAD_REQUEST, "FileName is not up to %d printable characters of ASCII",
+		        PROGRAM_NAME_SIZE - 1);
+	snprintf(m->program, sizeof m->program, "%s", name ? name : "");
 	return ERR_OK;
 }
 
@@ -169,6 +191,7 @@ static enum err read_headers(const struct exchange *x, struct arrival *a, struct
 	if (a->set && !set_name_is_valid(str_from(a->set)))
 		return error_set(e, ERR_BAD_REQUEST, "FileSet is not 1 to %d characters of A-Za-z0-9._-", SET_NAME_MAX);
 	err = read_executable(x, &a->about, e);
+	err = err ? err : read_program(x, &a->about, e);
 	return err ? err : read_wishes(x, a, e);
 }
 

@@ -98,6 +98,15 @@ static inline struct str str_cut(struct str *rest, char separator)
 	return part;
 }
 
+/* Of ASCII, and nothing that moves a cursor. */
+static inline bool str_is_printable(struct str s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (s.data[i] < ' ' || s.data[i] > '~')
+			return false;
+	return true;
+}
+
 /* Without blanks around it. */
 static inline struct str trimmed(struct str s)
 {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,6 +48,8 @@ static enum err read_ids(
 			close(fd);
 		return ERR_IO;
 	}
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	snprintf(c->name, sizeof c->name, "%s", strlen(name) < sizeof c->name ? name : "");
 	enum err err = file_id_of_fd(&c->id, fd, slice, e);
 	if (!err)
 		ids_of_fd(&c->own, fd, &wanted, &none); /* extraction says what is wrong with the file */

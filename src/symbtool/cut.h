@@ -19,6 +19,7 @@ struct cut_options {
 struct cut {
 	struct file_id id;
 	struct ids own; /* that the executable has itself */
+	char name[256]; /* of its file; empty: a longer one */
 	struct load_segments segments;
 	struct spool kinds[SYMBFILE_KINDS];
 	struct extract_stats stats;

@@ -159,6 +159,8 @@ static void print_headers(struct buffer *out, const struct upload *u, const stru
 	        u->cut->stats.dynamic ? "FileSymbols: dynamic\n" : "");
 	if (*build_id)
 		buffer_printf(out, "BuildID: %s\nImageBase: 0x%" PRIx64 "\n", build_id, own->image_base);
+	if (*u->cut->name && str_is_printable(str_from(u->cut->name)))
+		buffer_printf(out, "FileName: %s\n", u->cut->name);
 	if (u->cut->segments.count) {
 		buffer_printf(out, "FileSegments: ");
 		load_segments_print(out, &u->cut->segments);

@@ -77,8 +77,8 @@ static const char *text_of(const json_t *set, const char *key)
 static void print_headings(const struct asking *a)
 {
 	if (!a->json)
-		printf("  %-32s %-20s %-10s %12s %-15s %s %s\n", "file id", "time", "kind", "bytes", "quality",
-		        "uploader", "set");
+		printf("  %-32s %-20s %-10s %12s %-15s %s %s %s\n", "file id", "time", "kind", "bytes", "quality",
+		        "program", "uploader", "set");
 }
 
 static void print_set(const struct asking *a, const char *file_id, json_t *set)
@@ -92,10 +92,10 @@ static void print_set(const struct asking *a, const char *file_id, json_t *set)
 	bool pending = json_is_false(json_object_get(set, "complete"));
 	struct buffer line;
 	buffer_init(&line, SIZE_MAX);
-	buffer_printf(&line, "%c %s %-20s %-10s %12" JSON_INTEGER_FORMAT " %-15s %s %s%s", answers ? '*' : ' ', file_id,
-	        text_of(set, "time"), text_of(set, "kind"), json_integer_value(json_object_get(set, "size")),
-	        pending ? "not complete" : text_of(set, "quality"), text_of(set, "uploader"), text_of(set, "set"),
-	        json_is_true(json_object_get(set, "forced")) ? " forced" : "");
+	buffer_printf(&line, "%c %s %-20s %-10s %12" JSON_INTEGER_FORMAT " %-15s %s %s %s%s", answers ? '*' : ' ',
+	        file_id, text_of(set, "time"), text_of(set, "kind"), json_integer_value(json_object_get(set, "size")),
+	        pending ? "not complete" : text_of(set, "quality"), text_of(set, "program"), text_of(set, "uploader"),
+	        text_of(set, "set"), json_is_true(json_object_get(set, "forced")) ? " forced" : "");
 	print_visible_str(stdout, (struct str){(const char *)line.data, line.len});
 	putchar('\n');
 	buffer_release(&line);

@@ -43,6 +43,25 @@ struct str text_common_with_before(const struct text_common *c, struct rest line
 	return between(from, line.at);
 }
 
+uint32_t text_common_shape(struct str common, struct rest line)
+{
+	enum { BEHIND = 4, FNV_START = 0x811c9dc5, FNV_PRIME = 0x01000193 };
+	const char *at = common.data, *end = common.data + common.len, *stop = end;
+	uint32_t hash = FNV_START, count = 0, in_common = 0;
+	stop += line.end - end > BEHIND ? BEHIND : line.end - end;
+	for (bool number = false; at < stop; at++) {
+		bool is = hex_value((unsigned char)*at) >= 0;
+		if (!is || !number) {
+			hash = (hash ^ (is ? '9' : (unsigned char)*at)) * FNV_PRIME;
+			count++;
+		}
+		number = is;
+		if (at < end)
+			in_common = count - is; /* as if numbers had nothing in common */
+	}
+	return (hash ^ in_common) | 1;
+}
+
 /* Marks behind which the text of a log begins, also without a blank. */
 static bool is_mark(int c)
 {

@@ -8,6 +8,7 @@
 
 enum {
 	COMMON_MAX = 160,  /* bytes of a prefix */
+	SHAPES = 64,       /* a power of two */
 	BEFORE_MAX = 1024, /* bytes of the line before that are kept; a longer one is not */
 };
 
@@ -18,13 +19,17 @@ struct text_common {
 	size_t before_len;               /* 0: there is none that can be used */
 	uint64_t before_line, before_at; /* its number, and where it begins in the whole text */
 	unsigned before_signs;
-	bool before_is_read; /* a format took it */
+	bool before_is_read;     /* a format took it */
+	uint32_t failed[SHAPES]; /* shapes of lines in which no prefix was found; see text_common_shape */
 };
 
 /* The part of the line that is like this prefix; empty: it begins otherwise. */
 struct str text_common_match(struct rest line, struct str prefix);
 /* The part of the line that is like the beginning of the line before, at most COMMON_MAX bytes. */
 struct str text_common_with_before(const struct text_common *c, struct rest line);
+/* A hash of how a line begins, numbers being alike: of what it has in common with the line before, and of some bytes
+ * behind that. Not 0. In most lines of a log no prefix is found, and few shapes are many lines'. */
+uint32_t text_common_shape(struct str common, struct rest line);
 /* Where the prefix may end in these common bytes of a line: behind `from`, which is NULL at first. NULL: at no other
  * place. */
 const char *text_common_cut(struct str common, struct rest line, const char *from);

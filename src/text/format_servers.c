@@ -78,7 +78,8 @@ static bool read_envoy(struct text_reader *r, struct rest line)
 {
 	if (line.end - line.at > ENVOY_LINE)
 		return false;
-	if (find_word(line.at, line.end, "suspect faulting address 0x"))
+	const char *caught = find_word(line.at, line.end, "Caught ");
+	if (caught && find_word(caught, line.end, ", suspect faulting address 0x"))
 		r->servers.envoy_fault = r->line;
 	return read_envoy_map(r, line) || read_envoy_frame(r, line);
 }
@@ -137,9 +138,9 @@ static void await_seastar(struct text_reader *r)
  * "… Backtrace: 0x1e0b2c1 /lib64/libc.so.6+0x3df9f", or "Backtrace:" with a line for each below it. */
 static bool read_backtrace(struct text_reader *r, struct rest line)
 {
-	static const char mark[] = "acktrace:";
-	const char *at = find_word(line.at, line.end, mark);
-	if (!at || at == line.at || (at[-1] | 0x20) != 'b')
+	static const char mark[] = "ktrace:", before[] = "bac";
+	const char *at = find_word(line.at, line.end, mark); /* k is rarer than b */
+	if (!at || at - line.at < 3 || (at[-3] | 0x20) != before[0] || memcmp(at - 2, before + 1, 2) != 0)
 		return false;
 	line.at = at + sizeof mark - 1;
 	blanks(&line);
@@ -235,6 +236,8 @@ static bool read_fortran_heading(struct text_reader *r, struct rest line)
 {
 	static const char *const columns[] = {"Image", "PC", "Routine", "Line", "Source"};
 	blanks(&line);
+	if (peek(&line) != *columns[0])
+		return false;
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
 		if (!str_equal(take_column(&line), str_from(columns[i])))
 			return false;

@@ -23,88 +23,95 @@ enum {
  *   %*       anything
  *   { }      around what is the function
  * A form that begins with a blank needs one; others may stand behind blanks. */
-static const char *const forms[] = {
+#define FORM(text)                    \
+	{                             \
+		text, sizeof text - 1 \
+	}
+static const struct {
+	const char *text;
+	size_t len;
+} forms[] = {
         /* sanitizers, gdb, gfortran */
-        "#%n %x in %f (%m+%x)",
-        "#%n %x in %f (%m+%x) (BuildId: %*",
-        "#%n %x in %f at %p",
-        "#%n %x in %f from %m",
-        "#%n %x in %F %p",
-        "#%n %x in %f",
-        "#%n {<signal handler called>}",
-        "#%n %F %p (%m+%x)",
-        "#%n %F %p (%m+%x) (BuildId: %*",
-        "#%n %f (%m+%x) (BuildId: %*",
-        "#%n %f (%m+%x)",
-        "#%n %f at %p",
+        FORM("#%n %x in %f (%m+%x)"),
+        FORM("#%n %x in %f (%m+%x) (BuildId: %*"),
+        FORM("#%n %x in %f at %p"),
+        FORM("#%n %x in %f from %m"),
+        FORM("#%n %x in %F %p"),
+        FORM("#%n %x in %f"),
+        FORM("#%n {<signal handler called>}"),
+        FORM("#%n %F %p (%m+%x)"),
+        FORM("#%n %F %p (%m+%x) (BuildId: %*"),
+        FORM("#%n %f (%m+%x) (BuildId: %*"),
+        FORM("#%n %f (%m+%x)"),
+        FORM("#%n %f at %p"),
         /* backward-cpp */
-        "#%n Object \"%m\", at %x, in %f",
-        "#%n Source \"%q\", line %l, in %f",
+        FORM("#%n Object \"%m\", at %x, in %f"),
+        FORM("#%n Source \"%q\", line %l, in %f"),
         /* eu-stack */
-        "#%n %x - 1 %f - %m",
-        "#%n %x %f - %m",
-        "#%n %x - 1 %f",
-        "#%n %x %f",
+        FORM("#%n %x - 1 %f - %m"),
+        FORM("#%n %x %f - %m"),
+        FORM("#%n %x - 1 %f"),
+        FORM("#%n %x %f"),
         /* lldb, PyTorch */
-        "frame #%n: %x %m`%f at %p",
-        "frame #%n: %x %m`%f",
-        "* frame #%n: %x %m`%f at %p",
-        "* frame #%n: %x %m`%f",
-        "frame #%n: %f + %x (%x in %m)",
+        FORM("frame #%n: %x %m`%f at %p"),
+        FORM("frame #%n: %x %m`%f"),
+        FORM("* frame #%n: %x %m`%f at %p"),
+        FORM("* frame #%n: %x %m`%f"),
+        FORM("frame #%n: %f + %x (%x in %m)"),
         /* Rust, Node.js, boost */
-        "%n: %x - %f",
-        "%n: %x %f [%m]",
-        "%n# %f at %p",
-        "%n# %f in %m",
-        "%n# %f",
+        FORM("%n: %x - %f"),
+        FORM("%n: %x %f [%m]"),
+        FORM("%n# %f at %p"),
+        FORM("%n# %f in %m"),
+        FORM("%n# %f"),
         /* ClickHouse */
-        "%n. %p: %f @ %x in %m",
-        "%n. %p: %f @ %x",
-        "%n. %f @ %x in %m",
-        "%n. %f @ %x",
+        FORM("%n. %p: %f @ %x in %m"),
+        FORM("%n. %p: %f @ %x"),
+        FORM("%n. %f @ %x in %m"),
+        FORM("%n. %f @ %x"),
         /* Swift */
-        "%n %r %x %f + %d in %m at %p",
-        "%n %r %x %f + %d in %m",
-        "%n %r %x %f in %m at %p",
+        FORM("%n %r %x %f + %d in %m at %p"),
+        FORM("%n %r %x %f + %d in %m"),
+        FORM("%n %r %x %f in %m at %p"),
         /* Wine */
-        "%n %x %f [%p] in %m (%*",
-        "%n %x %f in %m (%*",
-        "=>%n %x %f [%p] in %m (%*",
-        "=>%n %x %f in %m (%*",
+        FORM("%n %x %f [%p] in %m (%*"),
+        FORM("%n %x %f in %m (%*"),
+        FORM("=>%n %x %f [%p] in %m (%*"),
+        FORM("=>%n %x %f in %m (%*"),
         /* macOS */
-        "%n %m %x %f + %d (%p)",
-        "%n %m %x %f + %d",
+        FORM("%n %m %x %f + %d (%p)"),
+        FORM("%n %m %x %f + %d"),
         /* minidump-stackwalk */
-        "%d|%n|%m|%f|%q|%l|%*",
-        "%d|%n|%m|%f|||%*",
-        "%n %m!%f [%q : %l + %x]",
-        "%n %m!%f + %x",
+        FORM("%d|%n|%m|%f|%q|%l|%*"),
+        FORM("%d|%n|%m|%f|||%*"),
+        FORM("%n %m!%f [%q : %l + %x]"),
+        FORM("%n %m!%f + %x"),
         /* valgrind; massif's tree */
-        "%x: %f (in %m)",
-        "%x: %f (%p)",
-        "==%d== at %x: %f (in %m)",
-        "==%d== at %x: %f (%p)",
-        "==%d== by %x: %f (in %m)",
-        "==%d== by %x: %f (%p)",
+        FORM("%x: %f (in %m)"),
+        FORM("%x: %f (%p)"),
+        FORM("==%d== at %x: %f (in %m)"),
+        FORM("==%d== at %x: %f (%p)"),
+        FORM("==%d== by %x: %f (in %m)"),
+        FORM("==%d== by %x: %f (%p)"),
         /* glog, absl */
-        "@ %x %d %f",
-        "@ %x (unknown) %f",
-        "@ %x %f",
+        FORM("@ %x %d %f"),
+        FORM("@ %x (unknown) %f"),
+        FORM("@ %x %f"),
         /* Unreal Engine, Unity */
-        "%x %m!%f [%p]",
-        "%x %m!%f",
-        "%x (%m) %f",
+        FORM("%x %m!%f [%p]"),
+        FORM("%x %m!%f"),
+        FORM("%x (%m) %f"),
         /* Zig, D */
-        "%p: %x in %f (%m)",
-        "??:? %f [%x]",
-        "%p %f [%x]",
+        FORM("%p: %x in %f (%m)"),
+        FORM("??:? %f [%x]"),
+        FORM("%p %f [%x]"),
         /* MariaDB, after addr2line */
-        "%p(%f)_[%x]",
+        FORM("%p(%f)_[%x]"),
         /* .NET NativeAOT */
-        "at %f + %x",
+        FORM("at %f + %x"),
         /* perf script: of the kernel, and inlined calls */
-        " %h %f ([%m])",
-        " %h %f (inlined)",
+        FORM(" %h %f ([%m])"),
+        FORM(" %h %f (inlined)"),
 };
 
 struct match {
@@ -267,6 +274,27 @@ static const char *behind_tree(struct rest line)
 	return at ? at + strlen("B) ") : line.at;
 }
 
+/* Whether the first and the last byte of a line may be those of a form: most lines of a log are none of any. */
+static bool may_have_form(const char *form, size_t len, int first, int last)
+{
+	int ends = (unsigned char)form[len - 1];
+	bool open = form[len - 2] == '%' || ends == '}';
+	if (!open && ends != last)
+		return false;
+	if (*form == ' ')
+		return is_blank(first);
+	if (*form != '%')
+		return *form == first;
+	return form[1] == 'n' || form[1] == 'd' ? is_digit(first) : form[1] != 'x' || first == '0';
+}
+
+/* A line that begins with a word as no form does, and does not end as those do that begin with a file. */
+static bool is_words(struct rest line)
+{
+	int first = peek(&line), last = line.end[-1];
+	return is_letter(first) && first != 'f' && first != 'a' && last != ')' && last != ']';
+}
+
 bool text_read_named(struct rest line, bool below, struct text_named *out)
 {
 	while (line.end > line.at && is_blank((unsigned char)line.end[-1]))
@@ -279,10 +307,15 @@ bool text_read_named(struct rest line, bool below, struct text_named *out)
 	blanks(&inner);
 	if (peek(&inner) == '|' || peek(&inner) == '-')
 		inner.at = behind_tree(inner);
+	if (is_words(inner))
+		return false;
 	struct match m = {.end = line.end, .steps = STEPS};
 	for (size_t i = 0; i < sizeof forms / sizeof *forms && m.steps; i++) {
+		if (!may_have_form(forms[i].text, forms[i].len, *forms[i].text == ' ' ? *line.at : peek(&inner),
+		            (unsigned char)line.end[-1]))
+			continue;
 		m.named = (struct text_named){.line = 0};
-		if (!match(&m, forms[i], *forms[i] == ' ' ? line.at : inner.at))
+		if (!match(&m, forms[i].text, *forms[i].text == ' ' ? line.at : inner.at))
 			continue;
 		*out = m.named;
 		out->function = text_without_offset(out->function);

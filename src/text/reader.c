@@ -663,6 +663,47 @@ static bool may_have_prefix(const struct text_reader *r, const struct cut *c)
 	       (c->signs & SIGN_QUOTE && memchr(at, '#', (size_t)(end - at))) || find_word(at, end, "p 0");
 }
 
+/* "3: ", "3 0x", "0|1|", "16. ", "1# ", "47.13%", "27,852 (", "7f4640e1e000-", "0x55…", "00 000000c8`"; no time of day,
+ * nor a number before a word. */
+static bool may_be_number(struct rest line)
+{
+	struct rest hex = line;
+	size_t digits = take_hex_digits(&hex).len;
+	if (digits > 4)
+		return true;
+	while (is_digit(peek(&line)))
+		line.at++;
+	int next = peek(&line), second = line.end - line.at > 1 ? (unsigned char)line.at[1] : 0;
+	switch (next) {
+	case ':':
+	case '.':
+		return is_blank(second) || (next == '.' && is_digit(second));
+	case ' ':
+	case '\t':
+		return !is_letter(second) || hex_value(second) >= 0;
+	default:
+		return next >= 0 && strchr("|#x%,<>[", next);
+	}
+}
+
+/* What begins with a mark: "#0", "==7==", "=>0", "(0x", "(gdb) ", "->99.99%"; any other mark may begin a format. */
+static bool may_be_mark(struct rest line)
+{
+	int next = line.end - line.at > 1 ? (unsigned char)line.at[1] : -1;
+	switch (peek(&line)) {
+	case '#':
+		return is_digit(next) || is_blank(next);
+	case '=':
+		return next == '=' || next == '>';
+	case '(':
+		return next == '0' || next == 'g' || next == 'l' || next == 'E';
+	case '-':
+		return next == '>';
+	default:
+		return true;
+	}
+}
+
 /* How lines begin that formats know by their beginning. */
 static bool may_be_anchored(struct rest line)
 {
@@ -670,10 +711,14 @@ static bool may_be_anchored(struct rest line)
 	        "Fault ", "Exception ", "EventType=", "Sig[", "Loaded ", "symbol: ", "Tor ", "EIP:", "Call stack ",
 	        "ChildEBP ", "Child-SP ", "STACK_TEXT:", "Backtrace:", "Image ", "Address mapping: ", "epc", "ra ",
 	        "pc ", "lr "};
-	blanks(&line);
+	bool indented = blanks(&line);
 	int first = peek(&line);
 	struct rest digits = line;
-	if (first < 0 || !is_letter(first) || is_hotspot(line.at, line.end) || take_hex_digits(&digits).len > 3 ||
+	if (is_digit(first))
+		return indented || may_be_number(line);
+	if (!is_letter(first))
+		return may_be_mark(line);
+	if (is_hotspot(line.at, line.end) || take_hex_digits(&digits).len > 3 ||
 	        (line.end - line.at > 1 && line.at[1] == ':'))
 		return true;
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -719,29 +764,40 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 	return found;
 }
 
+/* The line that a format was asked of is a frame, though nothing is to be looked up. */
+static bool is_named_frame(const struct text_reader *r)
+{
+	return r->named_frames || r->caller_line == r->line || r->bpf_line == r->line;
+}
+
 /* Tries what this line and the one before have in common as a prefix of both; prefix: what is known of it. Sets c->line
  * to what is behind it. */
 static bool find_prefix(struct text_reader *r, struct cut *c, const char *begin)
 {
 	struct cut cut = *c;
 	const char *at = c->line.at > begin ? c->line.at : NULL, *end = c->line.end;
-	if (!may_have_prefix(r, c))
+	if (!may_have_prefix(r, c) || is_named_frame(r))
 		return false;
 	struct str common = text_common_with_before(&r->common, (struct rest){begin, end});
+	uint32_t shape = text_common_shape(common, (struct rest){begin, end}),
+	         *failed = &r->common.failed[shape / 2 % SHAPES];
+	if (*failed == shape)
+		return false;
 	for (unsigned i = 0; i < CUTS_MAX && (at = text_common_cut(common, (struct rest){begin, end}, at)); i++) {
 		struct str prefix = between(begin, at);
 		bool before = read_before(r, prefix, between(begin, end));
 		cut.line.at = at;
 		cut.hotspot_depth = r->hotspot_depth ? r->hotspot_depth : c->hotspot_depth;
 		bool now = may_be_anchored(cut.line) && ask_formats(r, &cut, ANCHORED);
-		if (!now && !before)
+		if (!now && !before && !is_named_frame(r))
 			continue;
-		if (now && r->begins > at && r->begins <= common.data + common.len) /* "# " before "#0" */
+		if (r->begins > at && r->begins <= common.data + common.len) /* "# " before "#0" */
 			prefix.len = (size_t)(r->begins - begin);
 		know_prefix(r, prefix);
 		*c = cut;
 		return now || ask_formats(r, c, FLOATING);
 	}
+	*failed = shape;
 	return false;
 }
 
@@ -886,7 +942,9 @@ static bool is_logged(struct str key)
 {
 	static const char *const keys[] = {
 	        "log", "message", "msg", "MESSAGE", "@message", "textPayload", "line", "text", "body", "event"};
-	return is_one_of(key, keys, sizeof keys / sizeof *keys);
+	enum { SHORTEST = 3, LONGEST = 11 };
+	return key.len >= SHORTEST && key.len <= LONGEST && strchr("lmM@tbe", *key.data) &&
+	       is_one_of(key, keys, sizeof keys / sizeof *keys);
 }
 
 /* The next string of a line of JSON, whose end is passed. */

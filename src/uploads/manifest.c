@@ -101,6 +101,7 @@ static bool add_all(const struct manifest *m, json_t *object)
 {
 	const struct symbfile_counts *c = &m->counts;
 	return set(object, "uploader", json_string(m->uploader)) &&
+	       (!*m->program || set(object, "program", json_string(m->program))) &&
 	       set(object, "size", json_integer((json_int_t)m->size)) &&
 	       set(object, "functions", json_integer((json_int_t)c->functions)) &&
 	       set(object, "lines", json_integer((json_int_t)c->lines)) &&
@@ -182,12 +183,14 @@ static enum err read_text(struct manifest *m, json_t **names, struct str text, s
 	json_t *parts = json_object_get(root, "parts");
 	const char *uploader = json_string_value(json_object_get(root, "uploader"));
 	const char *build_id = json_string_value(json_object_get(root, "build_id"));
+	const char *program = json_string_value(json_object_get(root, "program"));
 	if (json_integer_value(json_object_get(root, "version")) != FORM || !json_is_array(parts)) {
 		json_decref(root);
 		return ERR_OK;
 	}
 	m->time = json_integer_value(json_object_get(root, "time"));
 	snprintf(m->uploader, sizeof m->uploader, "%s", uploader ? uploader : "");
+	snprintf(m->program, sizeof m->program, "%s", program ? program : "");
 	m->dynamic = json_is_true(json_object_get(root, "dynamic"));
 	m->size = read_count(root, "size");
 	m->counts = (struct symbfile_counts){

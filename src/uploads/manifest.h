@@ -21,7 +21,7 @@ enum set_quality set_quality_of(const struct symbfile_counts *counts, bool dynam
 /* "functions" */
 const char *set_quality_name(enum set_quality quality);
 
-enum { UPLOADER_SIZE = 64 };
+enum { UPLOADER_SIZE = 64, PROGRAM_NAME_SIZE = 256 };
 
 /* What an upload says of itself and its executable. */
 struct manifest {
@@ -29,6 +29,7 @@ struct manifest {
 	const char *set; /* not owned */
 	int64_t time;    /* nanoseconds since 1970 */
 	char uploader[UPLOADER_SIZE];
+	char program[PROGRAM_NAME_SIZE]; /* the name of the executable's file; empty: not told */
 	bool dynamic, forced;
 	uint64_t size; /* of all parts, in bytes */
 	struct symbfile_counts counts;

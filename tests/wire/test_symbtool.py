@@ -1123,8 +1123,8 @@ def test_list_and_remove(one, tmp_path):
     env = {"SYMBTOOL_API_KEY": one.add_key("janitor", "read,remove")}
     one.daemon.reload()
     heading, *of_one = run("list", "--url", url(one), ids["hex"], env=env).stdout.splitlines()
-    assert heading.split() == ["file", "id", "time", "kind", "bytes", "quality", "uploader", "set"]
-    assert len(of_one) == 2 and all(re.match(rf"[*] {ids['hex']} \S+Z +(ranges|returnpads) +\d+ inlines +tester [0-9a-f]{{32}}$", line) for line in of_one)
+    assert heading.split() == ["file", "id", "time", "kind", "bytes", "quality", "program", "uploader", "set"]
+    assert len(of_one) == 2 and all(re.match(rf"[*] {ids['hex']} \S+Z +(ranges|returnpads) +\d+ inlines +{os.path.basename(program)} tester [0-9a-f]{{32}}$", line) for line in of_one)
     assert [s["file_id"] for s in map(json.loads, run("list", "--url", url(one), "--json", "--limit", 2, env=env).stdout.splitlines())] == [ids["hex"]] * 2
     assert len(run("list", "--url", url(one), "--by-size", "--uploader", "tester", "--limit", "1", env=env).stdout.splitlines()) == 2
     sets = of_one[0].split()[-1], of_one[1].split()[-1]

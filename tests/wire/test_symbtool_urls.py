@@ -95,8 +95,8 @@ def test_the_url_comes_from_the_environment(one):
     env = {"SYMBTOOL_URL": plain(one), "SYMBTOOL_API_KEY_FILE": one.key_path}
     assert "FileID" in asked("push-symbols", PROGRAM, env=env).stdout
     listed = asked("list", PROGRAM, env=env).stdout.splitlines()
-    assert listed[0].split() == ["file", "id", "time", "kind", "bytes", "quality", "uploader", "set"]
-    assert len(listed) == 3 and all(line.startswith("* ") for line in listed[1:])
+    assert listed[0].split() == ["file", "id", "time", "kind", "bytes", "quality", "program", "uploader", "set"]
+    assert len(listed) == 3 and all(line.startswith("* ") and f" {os.path.basename(PROGRAM)} " in line for line in listed[1:])
     ident = asked("file-id", PROGRAM).stdout.split()[0]
     assert listed[1].split()[1] == ident and asked("list", ident, env=env).stdout.splitlines() == listed
     assert "No such file" in asked("list", "./nothing", env=env, code=1).stderr
