@@ -311,7 +311,24 @@ static void warn_of_secrets(const struct config *c)
 	}
 }
 
-static int check_and_report(const struct config *c)
+/* What each answers now. One that does not is no mistake in the settings. */
+static void ask_sources(const struct config *c)
+{
+	char text[CONFIG_SOURCE_SIZE + 320], shown[CONFIG_SOURCE_SIZE];
+	struct error e = {.code = ERR_NO_MEMORY, .text = "out of memory"};
+	struct bucket_sources *sources = bucket_sources_new(c, &e);
+	struct bucket_client *client = sources ? bucket_client_new(sources) : NULL;
+	for (unsigned i = 0; i < c->sources.count; i++) {
+		enum err err = client ? bucket_probe(client, i, &e) : e.code;
+		snprintf(text, sizeof text, "source %s %s%s", config_show_source(shown, c, i),
+		        err ? "does not answer as it should: " : "answers", err ? e.text : "");
+		log_outcome(err ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "check", text);
+	}
+	bucket_client_free(client);
+	bucket_sources_free(sources);
+}
+
+static int check_and_report(const struct config *c, bool asks)
 {
 	struct error e;
 	if (check_settings(c, &e) || auth_load(c->keys_file, &e) || check_machine(c, &e)) {
@@ -319,6 +336,8 @@ static int check_and_report(const struct config *c)
 		return EXIT_FAILURE;
 	}
 	warn_of_secrets(c);
+	if (asks)
+		ask_sources(c);
 	log_outcome(LOG_LEVEL_INFO, "check", "the settings are valid");
 	return EXIT_SUCCESS;
 }
@@ -347,6 +366,15 @@ static void keep_standard_descriptors(void)
 			_exit(EXIT_FAILURE);
 }
 
+/* Known before the settings are, in which there may be a mistake. */
+static bool has_flag(int argc, char **argv, const char *flag)
+{
+	for (int i = 1; i < argc; i++)
+		if (strcmp(argv[i], flag) == 0)
+			return true;
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	struct process p = {.argc = argc, .argv = argv};
@@ -354,13 +382,15 @@ int main(int argc, char **argv)
 	unsigned actions = 0;
 	int code = EXIT_SUCCESS;
 	keep_standard_descriptors();
+	if (has_flag(argc, argv, "--check-config") && !has_flag(argc, argv, "--json"))
+		log_plainly();
 	p.settings = new_settings(&p, &e);
 	if (!p.settings || read_settings(&p, &p.settings->config, &actions, &e))
 		code = complain(&e);
 	else if (print_actions(actions))
 		code = fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 	else if (actions & CONFIG_CHECK)
-		code = check_and_report(&p.settings->config);
+		code = check_and_report(&p.settings->config, !(actions & CONFIG_JSON));
 	else if (check_settings(&p.settings->config, &e))
 		code = complain(&e);
 	else {

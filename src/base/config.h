@@ -125,6 +125,7 @@ enum config_action {
 	CONFIG_CHECK = 4,
 	CONFIG_PRINT_MARKDOWN = 8,
 	CONFIG_PRINT_EXAMPLE = 16,
+	CONFIG_JSON = 32,
 };
 enum err config_parse_args(struct config *c, int argc, char **argv, unsigned *actions, struct error *e);
 /* Checks what no single key shows: failure_ttl_min <= failure_ttl_max, ... */

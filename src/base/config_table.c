@@ -217,7 +217,8 @@ const struct config_row config_rows[] = {
 const struct config_flag config_flags[] = {
         {"help", "print this and exit", CONFIG_HELP},
         {"version", "print the version and exit", CONFIG_VERSION},
-        {"check-config", "check the settings and exit", CONFIG_CHECK},
+        {"check-config", "check the settings, ask the sources, and exit", CONFIG_CHECK},
+        {"json", "with --check-config: lines of JSON, and no source is asked", CONFIG_JSON},
         {"print-config-markdown", "print the settings as Markdown and exit", CONFIG_PRINT_MARKDOWN},
         {"print-config-example", "print an example settings file and exit", CONFIG_PRINT_EXAMPLE},
         {.name = NULL},

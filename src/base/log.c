@@ -499,11 +499,18 @@ static void write_text(int fd, enum log_level level, const char *event, const ch
 	log_end(&l);
 }
 
+static bool plainly;
+
+void log_plainly(void)
+{
+	plainly = true;
+}
+
 void log_outcome(enum log_level level, const char *event, const char *text)
 {
 	int fd = atomic_load(&log_fd);
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "symbolicated: %s\n", text);
+	if (plainly || isatty(STDERR_FILENO))
+		fprintf(stderr, "symbolicated: %s%s\n", level == LOG_LEVEL_WARNING ? "warning: " : "", text);
 	else
 		write_text(STDERR_FILENO, level, event, text);
 	if (fd != STDERR_FILENO)

@@ -23,8 +23,10 @@ enum err log_check(const char *path, struct error *e);
 void log_event(enum log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* What a process says when it fails to start or only checks its settings: on standard error, as plain text if that is a
- * terminal, and in the log if that is a file. */
+ * terminal or log_plainly was called, and in the log if that is a file. */
 void log_outcome(enum log_level level, const char *event, const char *text);
+/* A person reads it. */
+void log_plainly(void);
 
 /* A line built field by field on the caller's stack. Values are escaped. */
 struct log_line {

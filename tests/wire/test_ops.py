@@ -633,6 +633,23 @@ def test_check_config_looks_at_what_is_on_this_machine(tmp_path):
 
 
 @pytest.mark.in_turn
+def test_check_config_speaks_to_a_person_and_names_what_each_source_answers(tmp_path):
+    (tmp_path / "there").mkdir()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{closed.getsockname()[1]}/"
+        path = tmp_path / "two.conf"
+        path.write_text(f"listen = {tmp_path}/here.sock\nsource = file://{tmp_path}/there\nsource = {dead}\n")
+        done = run_daemon("--check-config", "--config", str(path))
+    good, bad, end = done.stderr.splitlines()
+    assert done.returncode == 0 and good == f"symbolicated: source file://{tmp_path}/there (line 2) answers"
+    assert bad.startswith(f"symbolicated: warning: source {dead} (line 3) does not answer as it should: ")
+    assert end == "symbolicated: the settings are valid"
+    wrong = run_daemon("--check-config", "--config", str(path), "--codec", "rot13")
+    assert wrong.returncode and wrong.stderr.startswith("symbolicated: ") and "rot13" in wrong.stderr
+
+
+@pytest.mark.in_turn
 def test_a_bad_config_does_not_start(tmp_path):
     done = run_daemon("--config", write_config(tmp_path, "no_such_key = 1"))
     assert done.returncode not in (0, -6, -11) and "no_such_key" in done.stdout + done.stderr
@@ -662,8 +679,8 @@ def test_what_is_said_at_start_is_json(tmp_path):
     """Like every other line of the log, so that one parser reads all of them."""
     good = write_config(tmp_path)
     for arguments, level, word in (
-        (["--check-config", "--config", good], "info", "the settings are valid"),
-        (["--check-config", "--config", good, "--codec", "rot13"], "error", "rot13"),
+        (["--check-config", "--json", "--config", good], "info", "the settings are valid"),
+        (["--check-config", "--config", good, "--codec", "rot13", "--json"], "error", "rot13"),
         (["--no-such-flag"], "error", "no-such-flag"),
         (["--config", good, "--listen", str(tmp_path / "nothing" / "here.sock")], "error", "here.sock"),
     ):
@@ -688,7 +705,7 @@ def test_a_settings_file_with_a_password_that_others_may_read(tmp_path, source, 
     path = tmp_path / "open.conf"
     path.write_text(f"source = {source}\n", encoding="utf-8")
     path.chmod(mode)
-    done = run_daemon("--check-config", "--config", str(path), "--listen", str(tmp_path / "here.sock"))
+    done = run_daemon("--check-config", "--json", "--config", str(path), "--listen", str(tmp_path / "here.sock"))
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert done.returncode == 0 and lines[-1]["text"] == "the settings are valid"
     assert [line["level"] for line in lines] == ["warning"] * warned + ["info"]
@@ -740,7 +757,7 @@ def test_lines_for_the_journal_have_its_priorities(tmp_path):
         return {line[: line.index("{")] for line in path.read_text().splitlines()}
 
     good = write_config(tmp_path)
-    assert first_bytes(True, "--check-config", "--config", good) == {"<6>"}
+    assert first_bytes(True, "--check-config", "--json", "--config", good) == {"<6>"}
     assert first_bytes(True, "--no-such-flag") == {"<3>"}
     assert first_bytes(False, "--no-such-flag") == {""}
 
