@@ -43,7 +43,7 @@ if [ "$target" = page ]; then
 fi
 set -- "$build/corpus/$target" "tests/fuzz/corpus/$target"
 [ "$target" != sym ] || set -- "$@" tests/data/sym
-[ "$target" != stacks ] || set -- "$@" tests/data/text/crash
+[ "$target" != stacks ] || set -- "$@" tests/data/text/crash tests/data/text/windows
 [ "${target#symbfile}" = "$target" ] || set -- "$@" tests/data/symbfile/corner
 dictionary=tests/fuzz/${target%_map}.dict
 [ ! -e "$dictionary" ] || set -- "-dict=$dictionary" "$@"

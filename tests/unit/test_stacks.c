@@ -2006,20 +2006,30 @@ static void for_each_file(const char *folder, void (*f)(const char *name, const 
 }
 
 /* What is found in real samples does not depend on how their bytes arrive. */
-static void try_pieces(const char *name, const char *text, void *samples)
+static void try_pieces_of(const char *module, const char *id, const char *name, const char *text, unsigned *samples)
 {
 	static const size_t pieces[] = {1, 7, 64, 4096};
 	if (!strstr(name, ".txt") && !strstr(name, ".json"))
 		return;
-	char *whole = found_in(NULL, NULL, text, SIZE_MAX);
+	char *whole = found_in(module, id, text, SIZE_MAX);
 	assert_true(*whole);
 	for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-		char *shown = found_in(NULL, NULL, text, pieces[i]);
+		char *shown = found_in(module, id, text, pieces[i]);
 		assert_string_equal(shown, whole);
 		free(shown);
 	}
 	free(whole);
-	++*(unsigned *)samples;
+	++*samples;
+}
+
+static void try_pieces(const char *name, const char *text, void *samples)
+{
+	try_pieces_of(NULL, NULL, name, text, samples);
+}
+
+static void try_pieces_of_windows(const char *name, const char *text, void *samples)
+{
+	try_pieces_of("app.exe", "4C4C44445555314450444E4C204455441", name, text, samples);
 }
 
 static void test_samples_in_pieces(void **state)
@@ -2028,6 +2038,8 @@ static void test_samples_in_pieces(void **state)
 	(void)state;
 	for_each_file("tests/data/text/crash", try_pieces, &samples);
 	assert_true(samples > 30);
+	for_each_file("tests/data/text/windows", try_pieces_of_windows, &samples);
+	assert_true(samples > 45);
 }
 
 /* The text with `odd` in the middle of each path with a root and a folder: behind the folder's name. */

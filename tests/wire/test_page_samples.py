@@ -13,6 +13,7 @@ from browser import CHROMIUM, DRIVER, Page, browser
 from stack import ROOT, Stack
 from test_filter import run_filter
 from test_formats import CRASH, IDS
+from test_windows_texts import ID, PLACES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")]
 
@@ -21,6 +22,8 @@ DATA = os.path.join(ROOT, "tests", "data", "text")
 FOLDER = "/home/builder/src/project-1.0/library/core/"  # of the sources
 FOLDERS = re.compile(r".*[/\\]")
 FILES = sorted(os.path.join(folder, name) for folder in (DATA, CRASH) for name in os.listdir(folder) if name.endswith((".txt", ".json")))
+WINDOWS = os.path.join(DATA, "windows")
+FILES += sorted(os.path.join(WINDOWS, name) for name in PLACES)
 FILES += sorted(os.path.join(CORPUS, name) for name in os.listdir(CORPUS))
 
 # Asks, waits for the rows of both views, and returns of each row the text that is painted: the characters that lie within all boxes that
@@ -88,12 +91,16 @@ const copied = async kind => {
 
 
 def sample(path):
-    with open(path, encoding="utf-8", errors="replace") as f:
-        return f.read()
+    """As the page decodes it: Windows writes some in UTF-16."""
+    with open(path, "rb") as f:
+        data = f.read()
+    return data.decode("utf-16" if data[:2] == b"\xff\xfe" else "utf-8", errors="replace").replace("\r\n", "\n")
 
 
 def given(path):
     """What a person knows who has the symbols."""
+    if os.path.dirname(path) == WINDOWS:
+        return {module: ID for module in PLACES[os.path.basename(path)][0]}
     return {module: ident for module, ident in IDS.items() if os.path.dirname(path) == CRASH}
 
 
