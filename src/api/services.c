@@ -16,13 +16,21 @@ static struct elf_code *code;
 static enum config_lookup lookup;
 static struct turnstile turnstiles[TURNSTILE_FETCHES]; /* the others are for who reads executables */
 
-enum err services_forget(struct str name, struct str id, struct error *e)
+static enum err forget(struct str name, struct str id, struct error *e)
 {
 	struct module_want want;
 	if (!module_want_init(&want, lookup, name, id))
 		return no_memory(e);
 	symfiles_forget(symfiles, &want.own.hash);
 	return modules_invalidate(modules, name, id, e);
+}
+
+enum err services_forget(struct str name, struct str id, struct error *e)
+{
+	char text[BUCKET_ID_MAX + 1];
+	struct str other;
+	enum err err = forget(name, id, e);
+	return !err && bucket_spell(id, SPELLED_BY_AGE, text, &other) ? forget(name, other, e) : err;
 }
 
 /* A code id is known that requests may have asked for in vain, here or on other hosts. */

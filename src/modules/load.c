@@ -234,20 +234,20 @@ static void note_damage(const struct load *l, uint64_t damaged)
 		        (unsigned long long)damaged);
 }
 
-static enum outcome_class get_text(struct loader *r, struct load *l, unsigned source, struct str id)
+static enum outcome_class get_text(struct loader *r, struct load *l, unsigned source, struct bucket_object object)
 {
 	struct load_context *context = r->context;
 	struct attempt t = {
 	        .what = "", .from = bucket_source_name(context->sources, source), .result.outcome = BUCKET_FAILED};
 	struct offmap_options options = load_options(context, l);
 	options.nearest = context->config->lookup == LOOKUP_NEAREST;
-	struct symmap *text = symmap_new(&options, &context->idle_makers, l->id);
+	struct symmap *text = symmap_new(&options, &context->idle_makers, object.id);
 	if (!text)
 		return FAILURE_TEMPORARY;
 	struct arrival in;
 	arrival_begin(&in, text, context->blocks, &context->readers);
 	struct bucket_sink sink = arrival_sink(&in);
-	bucket_fetch(r->bucket, source, (struct bucket_object){l->name, id}, &sink, &context->stopping, &t.result);
+	bucket_fetch(r->bucket, source, object, &sink, &context->stopping, &t.result);
 	struct offmap *map = arrival_finish(&in, t.result.outcome == BUCKET_OK);
 	if (t.result.text_bytes)
 		histogram_observe(H_PARSE, in.parse_time);
@@ -262,7 +262,7 @@ static enum outcome_class get_text(struct loader *r, struct load *l, unsigned so
 	}
 	note_damage(l, map->damaged);
 	if (symmap_code(text, &code_file, &code_id))
-		code_note(l->name, id, code_file, code_id);
+		code_note(object.name, object.id, code_file, code_id);
 	return take_map(l, map, text);
 }
 
@@ -332,6 +332,7 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 struct asking {
 	struct loader *loader;
 	struct load *load;
+	struct str name;
 	struct outcome corrupt; /* of the first file that was */
 };
 
@@ -341,8 +342,8 @@ static enum source_answer ask(void *arg, unsigned source, struct str id)
 	struct load *l = a->load;
 	const struct load_context *context = a->loader->context;
 	const bool is_sym = bucket_source_kind(context->sources, source) == BUCKET_SYMS;
-	const enum outcome_class class =
-	        is_sym ? get_text(a->loader, l, source, id) : get_executable(a->loader, l, source);
+	const enum outcome_class class = is_sym ? get_text(a->loader, l, source, (struct bucket_object){a->name, id})
+	                                        : get_executable(a->loader, l, source);
 	end_need(l);
 	if (class == OUTCOME_NONE || class == FAILURE_CORRUPT)
 		outcomes_source(context->outcomes, source + 1, class == OUTCOME_NONE);
@@ -369,11 +370,11 @@ static enum source_answer ask(void *arg, unsigned source, struct str id)
 
 /* If no source has a good file, the first that has a corrupt one tells why, unless one may have a good file that cannot
  * be read now. */
-static void load_sym(struct loader *r, struct load *l)
+static void search_sources(struct loader *r, struct load *l, struct bucket_object object, unsigned kinds)
 {
-	struct asking a = {.loader = r, .load = l, .corrupt = {.class = OUTCOME_NONE}};
-	struct source_search search = {.kinds = UINT_MAX,
-	        .id = l->id,
+	struct asking a = {.loader = r, .load = l, .name = object.name, .corrupt = {.class = OUTCOME_NONE}};
+	struct source_search search = {.kinds = kinds,
+	        .id = object.id,
 	        .tries = r->context->config->bucket_retries,
 	        .cancel = &l->cancel,
 	        .stopping = &r->context->stopping,
@@ -388,6 +389,26 @@ static void load_sym(struct loader *r, struct load *l)
 		l->outcome = a.corrupt;
 	else if (answer == SOURCE_FAILED || (answer == SOURCE_STOP && atomic_load(&l->cancel)))
 		l->outcome.class = FAILURE_TEMPORARY;
+}
+
+/* Name and id may be a code file and its code id: then it is the module whose symbol file says so. */
+static void search_by_code(struct loader *r, struct load *l)
+{
+	struct code_module m;
+	struct error e;
+	enum err err = code_note_find(l->name, l->id, &m, &r->context->stopping, &e);
+	if (!err)
+		search_sources(r, l, (struct bucket_object){m.name, m.id}, 1U << BUCKET_SYMS);
+	else if (err != ERR_MISSING)
+		l->outcome.class = FAILURE_TEMPORARY;
+}
+
+static void load_sym(struct loader *r, struct load *l)
+{
+	enum { DEBUG_ID = 33 };
+	search_sources(r, l, (struct bucket_object){l->name, l->id}, UINT_MAX);
+	if (l->outcome.class == FAILURE_MISSING && l->id.len != DEBUG_ID)
+		search_by_code(r, l);
 }
 
 /* ---- uploads ---- */

@@ -3,6 +3,7 @@
 
 #include "objects/bucket.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -314,7 +315,27 @@ static bool name_is_possible(struct str name)
 
 bool bucket_can_hold(struct str name, struct str id)
 {
-	return name_is_possible(name) && id.len > 0 && id.len <= 1024 && hex_only(id);
+	return name_is_possible(name) && id.len > 0 && id.len <= BUCKET_ID_MAX && hex_only(id);
+}
+
+bool bucket_spell(struct str id, enum bucket_spelling how, char text[BUCKET_ID_MAX + 1], struct str *spelled)
+{
+	enum { WITHOUT_AGE = 32 };
+	bool without = id.len == WITHOUT_AGE, zero = id.len == WITHOUT_AGE + 1 && id.data[WITHOUT_AGE] == '0';
+	*spelled = how == SPELLED_SO ? id : (struct str){text, id.len};
+	if (how == SPELLED_SO || id.len > BUCKET_ID_MAX)
+		return how == SPELLED_SO;
+	bool differs = str_upper(text, id);
+	if (how == SPELLED_UPPER)
+		return differs;
+	if (how == SPELLED_LOWER) {
+		for (size_t i = 0; i < id.len; i++)
+			text[i] = (char)tolower((unsigned char)id.data[i]);
+		return !str_equal(*spelled, id);
+	}
+	text[WITHOUT_AGE] = '0';
+	spelled->len = without ? WITHOUT_AGE + 1 : WITHOUT_AGE;
+	return without || zero;
 }
 
 struct str bucket_stem(struct str name)

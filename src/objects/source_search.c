@@ -13,7 +13,8 @@ static bool is_over(const struct source_search *w)
 
 static bool is_asked(const struct bucket_sources *s, const struct source_search *w, unsigned source)
 {
-	return w->kinds >> bucket_source_kind(s, source) & 1;
+	const enum bucket_kind kind = bucket_source_kind(s, source);
+	return w->kinds >> kind & 1 && (w->first == SPELLED_SO || kind == BUCKET_SYMS);
 }
 
 static bool is_good(const struct bucket_sources *s, unsigned source)
@@ -36,14 +37,13 @@ static bool is_passed(const struct bucket_sources *s, const struct source_search
 /* How the digits of a build id are spelled does not matter. */
 static enum source_answer ask(const struct bucket_sources *s, struct source_search *w, unsigned source)
 {
-	char text[1024];
-	const struct str upper = {text, w->id.len};
-	if (is_over(w))
-		return SOURCE_STOP;
-	enum source_answer answer = w->ask(w->arg, source, w->id);
-	if (answer == SOURCE_MISSING && bucket_source_kind(s, source) == BUCKET_SYMS && upper.len <= sizeof text &&
-	        str_upper(text, w->id))
-		answer = is_over(w) ? SOURCE_STOP : w->ask(w->arg, source, upper);
+	char text[BUCKET_ID_MAX + 1];
+	struct str id;
+	const bool is_sym = bucket_source_kind(s, source) == BUCKET_SYMS;
+	enum source_answer answer = SOURCE_MISSING;
+	for (enum bucket_spelling how = w->first; how < w->end && answer == SOURCE_MISSING; how++)
+		if ((is_sym || how == SPELLED_SO) && bucket_spell(w->id, how, text, &id))
+			answer = is_over(w) ? SOURCE_STOP : w->ask(w->arg, source, id);
 	return answer;
 }
 
@@ -78,10 +78,13 @@ static bool ends(enum source_answer answer, enum source_answer *sum)
 	return false;
 }
 
-enum source_answer source_search(const struct bucket_sources *s, struct source_search *w)
+static enum source_answer search(
+        const struct bucket_sources *s, struct source_search *w, enum bucket_spelling first, enum bucket_spelling end)
 {
 	enum source_answer answer, sum = SOURCE_MISSING;
 	source_set ill = 0;
+	w->first = first;
+	w->end = end;
 	w->passed = 0;
 	for (unsigned i = 0; i < bucket_sources_count(s); i++) {
 		if (!is_asked(s, w, i))
@@ -106,4 +109,10 @@ enum source_answer source_search(const struct bucket_sources *s, struct source_s
 		}
 	}
 	return sum;
+}
+
+enum source_answer source_search(const struct bucket_sources *s, struct source_search *w)
+{
+	enum source_answer answer = search(s, w, SPELLED_SO, BUCKET_USUAL_SPELLINGS);
+	return answer == SOURCE_MISSING ? search(s, w, BUCKET_USUAL_SPELLINGS, BUCKET_SPELLINGS) : answer;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A search of the sources, by one rule for whoever searches: in their order; for the id as it was sent and, if that is
- * missing, in upper case; then in the next source. The first good file wins, also behind corrupt ones. A source that
- * fails is asked again, `bucket_retries` times, when no other has the file. One that is ill is passed over while a
- * later one can answer, and asked by one search at a time if none has the file.
+ * missing, in upper case; then in the next source. If all lack it, the same for rarer spellings (bucket_spell). The
+ * first good file wins, also behind corrupt ones. A source that fails is asked again, `bucket_retries` times, when no
+ * other has the file. One that is ill is passed over while a later one can answer, and asked by one search at a time if
+ * none has the file.
  */
 #ifndef OBJECTS_SOURCE_SEARCH_H
 #define OBJECTS_SOURCE_SEARCH_H
@@ -28,6 +29,8 @@ struct source_search {
 	void *arg;
 	/* out */
 	source_set passed; /* those that failed or were passed over before the one that answered */
+	/* private */
+	enum bucket_spelling first, end; /* of those that are asked for */
 };
 /* SOURCE_FAILED if any source failed, else SOURCE_CORRUPT if any has such a file. */
 enum source_answer source_search(const struct bucket_sources *s, struct source_search *w);

@@ -217,6 +217,8 @@ bool line_is_module_id(struct str id, struct str asked)
 	enum { WITHOUT_AGE = 32 };
 	if (id.len == WITHOUT_AGE && asked.len == WITHOUT_AGE + 1 && asked.data[WITHOUT_AGE] == '0')
 		asked.len = WITHOUT_AGE;
+	if (asked.len == WITHOUT_AGE && id.len == WITHOUT_AGE + 1 && id.data[WITHOUT_AGE] == '0')
+		id.len = WITHOUT_AGE;
 	return id.len == asked.len && strncasecmp(id.data, asked.data, id.len) == 0;
 }
 

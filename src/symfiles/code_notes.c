@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "symfiles/code_ids.h"
 
 enum { WAITING_MAX = 64, WORD = CHECK_WORD };
 
@@ -22,6 +21,7 @@ static struct {
 	pthread_cond_t change;
 	pthread_t thread;
 	bool runs;
+	struct symbfile_store *store; /* NULL: none */
 	void (*kept)(struct str code_file, struct str code_id);
 	struct note waiting[WAITING_MAX];
 	unsigned count;
@@ -72,6 +72,7 @@ void code_notes_start(struct symbfile_store *store, void (*kept)(struct str code
 	notes.stopping = false;
 	notes.count = 0;
 	notes.kept = kept;
+	notes.store = store;
 	notes.runs = pthread_create(&notes.thread, NULL, keep_notes, store) == 0;
 	pthread_mutex_unlock(&notes.lock);
 }
@@ -81,6 +82,7 @@ void code_notes_stop(void)
 	pthread_mutex_lock(&notes.lock);
 	bool runs = notes.runs;
 	notes.runs = false;
+	notes.store = NULL;
 	notes.stopping = true;
 	pthread_cond_signal(&notes.change);
 	pthread_mutex_unlock(&notes.lock);
@@ -105,4 +107,18 @@ void code_note(struct str name, struct str id, struct str code_file, struct str 
 		pthread_cond_signal(&notes.change);
 	}
 	pthread_mutex_unlock(&notes.lock);
+}
+
+enum err code_note_find(
+        struct str code_file, struct str code_id, struct code_module *m, const atomic_bool *cancel, struct error *e)
+{
+	pthread_mutex_lock(&notes.lock);
+	struct symbfile_store *store = notes.store;
+	pthread_mutex_unlock(&notes.lock);
+	if (!store)
+		return error_set(e, ERR_MISSING, "sym_store is not set");
+	struct store_client *c = store_client_take(store);
+	enum err err = c ? code_id_get(c, code_file, code_id, m, cancel, e) : no_memory(e);
+	store_client_give(c);
+	return err;
 }

@@ -130,6 +130,8 @@ class SymFile:
             raise Corrupt("no MODULE line at the start")
         if len(module_id) == 32 and len(asked_id or "") == 33:
             module_id += b"0"  # no age
+        if len(module_id) == 33 and module_id.endswith(b"0") and len(asked_id or "") == 32:
+            asked_id += "0"
         if asked_id is not None and module_id.lower() != asked_id.encode().lower():
             raise Corrupt("another debug id")
 

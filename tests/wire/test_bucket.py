@@ -118,7 +118,7 @@ def test_missing(one, mode):
     one.bucket.misbehave(module, mode)
     is_missing(ask(one, module), module)
     is_missing(ask(one, module), module)
-    assert one.bucket.hits(module) == 1
+    assert one.bucket.hits(module) == 2  # for the id as it is, and in lower case
 
 
 @pytest.mark.slow
@@ -534,7 +534,7 @@ def test_missing_everywhere(two):
     module = ["nowhere.so", debug_id("nowhere.so")]
     is_missing(ask(two, module), module)
     is_missing(ask(two, module), module)
-    assert [b.hits(module) for b in two.buckets] == [1, 1]
+    assert [b.hits(module) for b in two.buckets] == [2, 2]
 
 
 def test_a_closed_port_as_first_source():
@@ -551,7 +551,7 @@ def test_a_base_path_in_the_source(one):
         module = ["based.so", debug_id("based.so")]
         one.bucket.reset()
         is_missing(ask(s, module), module)
-        assert one.bucket.paths() == {f"/some/base/v1/based.so/{module[1]}/based.so.sym": 1}
+        assert one.bucket.paths() == {f"/some/base/v1/based.so/{spelled}/based.so.sym": 1 for spelled in (module[1], module[1].lower())}
 
 
 def test_a_folder_as_source(tmp_path):

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from client import job
-from stack import ROOT, Stack
+from stack import ROOT, Stack, wait_for
 from symbols import debug_id
 from test_sym_uploads import QUICK, Store, path_of, text_of, zstd
 from test_symbtool import SYMBTOOL
@@ -233,6 +233,54 @@ def test_an_id_without_age_is_that_with_age_0(service):
     ident = "6216C672A8D33EC9CF4A1BAB8B29D00E"
     service.symbols.put("libdispatch.so", ident + "0", f"MODULE Linux x86_64 {ident} libdispatch.so\nFUNC 20 10 0 f\n".encode())
     assert service.client.frames(["libdispatch.so", ident + "0"], [0x20])[0]["function"] == "f"
+
+
+def test_what_downloads_find_by_code_id_requests_find_too(store):
+    """Of an upload, and of a file in a source as soon as anybody has asked for its module."""
+    text = "INFO CODE_ID {} {}.dll\nFUNC 1000 100 0 by code\n"
+    assert store.put("coded.pdb", text_of("coded.pdb", text.format("5CF2591C6859000", "coded"))).status == 200
+    store.stack.symbols.put("sourced.pdb", debug_id("sourced.pdb"), text_of("sourced.pdb", text.format("5cf2591c6859001", "sourced")))
+    assert store.frame("sourced.pdb")["function"] == "by code"
+    for stem, code_id in ("coded", "5CF2591C6859000"), ("coded", "5cf2591c6859000"), ("sourced", "5CF2591C6859001"):
+        path = f"/{stem}.dll/{code_id}/{stem}.sym"
+        wait_for(lambda path=path: store.stack.client.get(path).status == 302, f"{path} known")
+        wait_for(lambda stem=stem, code_id=code_id: store.frame(f"{stem}.dll", ident=code_id).get("function") == "by code", f"{stem} in v5")
+    assert "function" not in store.frame("coded.dll", ident="5CF2591C6859002")
+
+
+PLAIN = "6216C672A8D33EC9CF4A1BAB8B29D00E"
+DASHED = "6216C672-A8D3-3EC9-CF4A-1BAB8B29D00E"
+# the id by which a file lies in its bucket, and ids by which people ask for it
+SPELLINGS = {
+    PLAIN + "0": (PLAIN, PLAIN.lower(), PLAIN.lower() + "0", DASHED, DASHED.lower(), "{" + DASHED + "}", "{" + DASHED + "}0", DASHED + "-0"),
+    PLAIN: (PLAIN.lower(), PLAIN + "0", PLAIN.lower() + "0", DASHED, "{" + DASHED + "}0"),
+    PLAIN.lower() + "0": (PLAIN + "0", DASHED, DASHED + "-0", "{" + DASHED.lower() + "}"),
+    PLAIN.lower(): (PLAIN,),
+    PLAIN + "2": (PLAIN.lower() + "2", "{" + DASHED + "}2", DASHED + "-2", DASHED.lower() + "2"),
+    PLAIN.lower() + "a": (PLAIN + "A", DASHED + "-a", "{" + DASHED + "}A"),
+}
+
+
+@pytest.mark.parametrize("stored", SPELLINGS)
+def test_an_id_is_found_however_it_is_stored_and_asked_for(service, stored):
+    for module_id in {stored, stored[:32] + stored[32:].rstrip("0"), stored if len(stored) > 32 else stored + "0"}:
+        name = f"spelled-{stored}-{len(module_id)}.so"
+        service.symbols.put(name, stored, f"MODULE Linux x86_64 {module_id} {name}\nFUNC 20 10 0 f\n".encode())
+        for asked in (stored, *SPELLINGS[stored]):
+            assert service.client.frames([name, asked], [0x20])[0].get("function") == "f", (module_id, asked)
+
+
+def test_an_upload_is_seen_by_all_who_ask_for_it_with_and_without_its_age(store):
+    name = "aged.so"
+    for asked in PLAIN, PLAIN + "0":
+        assert "function" not in store.stack.client.frames([name, asked], [0x1000])[0]
+    for function, age in ("first", "0"), ("second", ""), ("third", "0"):
+        ident = PLAIN + age
+        body = text_of(name, f"FUNC 1000 100 0 {function}\n", ident)
+        path = f"/api/sym/{name}/{ident}/{name}.sym"
+        assert store.stack.client.request("PUT", path, body, {"Authorization": store.stack.key}).status == 200, ident
+        assert store.stack.client.frames([name, ident], [0x1000])[0]["function"] == function
+    assert store.stack.client.frames([name, PLAIN], [0x1000])[0]["function"] == "second"
 
 
 # ---- Eliot's requests ----
