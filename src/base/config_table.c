@@ -55,9 +55,9 @@ const struct config_row config_rows[] = {
                 "URL NAME: VALUE: a header of every request to http:// and https:// sources below this URL, which then "
                 "may not redirect. May be repeated."},
         {"bucket_parallel", TYPE_COUNT, AT(bucket_parallel), "16", 1, 1024, NULL, false, SYMBOLS,
-                "Concurrent transfers."},
+                "Concurrent transfers (turnstile transfers)."},
         {"bucket_parallel_request", TYPE_COUNT, AT(bucket_parallel_request), "8", 1, 1024, NULL, false, SYMBOLS,
-                "Concurrent transfers for one request."},
+                "Concurrent transfers for one request (turnstile transfers)."},
         {"background_share", TYPE_COUNT, AT(background_share), "5", 1, 100, NULL, false, SYMBOLS,
                 "Percent of a core for each load while all cores are busy; otherwise loads use idle cores. 100: as "
                 "urgent as requests."},
@@ -187,7 +187,7 @@ const struct config_row config_rows[] = {
         {"cold_modules", TYPE_COUNT, AT(cold_modules), "1000", 1, 10000000, NULL, false, LIMITS,
                 "Modules in no cache that one request may load; above it 503, but what was loaded is kept."},
         {"cold_requests", TYPE_COUNT, AT(cold_requests), "64", 1, 1000000, NULL, false, LIMITS,
-                "Requests that may load modules concurrently."},
+                "Requests that may load modules concurrently (turnstile cold requests)."},
         {"cold_queue", TYPE_COUNT, AT(cold_queue), "256", 0, 1000000, NULL, false, LIMITS,
                 "Requests that may wait for their turn to load modules, and as many in the line of each turnstile; "
                 "more get "

@@ -6,6 +6,7 @@
 
     warm-…, cold-…   a few KB         big-…   FILE, a symbol file, under the id that was asked for, with --rate so many bytes a second         tiny-…   1.2 KB
     slow-…           a byte a second, for a minute          anything else is missing
+    buildid/510f…    the same: it is a debuginfod server, too
 
 Each answer takes as long as one of a bucket in another building does."""
 
@@ -18,6 +19,7 @@ import urllib.parse
 
 AWAY = 0.02  # seconds
 SLOW = 60  # seconds
+SLOW_ID = "510f"
 FUNCTIONS = 60
 BODY = "FILE 0 src/siege.c\n" + "".join(
     f"FUNC {0x1000 + 0x40 * i:x} 40 0 siege::number_{i}(int)\n{0x1000 + 0x40 * i:x} 40 {i} 0\n" for i in range(FUNCTIONS)
@@ -33,7 +35,7 @@ def without_module_line(path):
 
 
 async def answer(name, ident, writer):
-    word = name.partition("-")[0]
+    word = "slow" if name == "buildid" and ident.startswith(SLOW_ID) else name.partition("-")[0]
     HITS[word] += 1
     await asyncio.sleep(AWAY)
     body = {"warm": BODY.encode(), "cold": BODY.encode(), "tiny": TINY.encode(), "big": BIG, "slow": b"x" * SLOW}.get(word)

@@ -32,21 +32,22 @@ for folder in ("wire", "tools"):
 
 from client import job  # noqa: E402
 from local_nginx import OWN_SERVER  # noqa: E402
-from shapes import SHAPES, build_id_of  # noqa: E402
+from shapes import LIBC, SHAPES, build_id_of  # noqa: E402
 from stack import Daemon, Memcached, Nginx, Server, die_with_parent, tail, wait_for  # noqa: E402
 from symbols import compile_gensym, debug_id  # noqa: E402
 
 VICTIM = "198.51.100.7"
-WARM_RATE, COLD_RATE = 10, 3  # a second: together below nginx's limit
+WARM_RATE, COLD_RATE, BEAT_RATE, ROUTE_RATE = 10, 3, 2, 0.5  # a second: together below nginx's limit
 WARM_MODULES, FRAMES = 5, 25
 PATIENCE = 30.0  # seconds that the victim waits for an answer
 STREAK = 15  # usual answers in a row, after the end
 LET_GO = 30.0  # seconds after which nothing of requests may be charged
+BEAT, ROUTE = 0.05, 5.0  # seconds: a balancer's question; another route, while others want all of it
 UNUSUAL = 60.0  # seconds after which the end of it is given up
 BIG_FUNCTIONS = 33_000  # of the large module: 46 MB
 CLIENTS = "set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;"  # everybody has the address that is said
 COLUMNS = (
-    "shape", "from", "warm p99 alone, ms", "warm p99, ms", "cold p99 alone, ms", "cold p99, ms", "refused", "resident, MB", "above memory, MB",
+    "shape", "from", "cores", "warm p99 alone, ms", "warm p99, ms", "cold p99 alone, ms", "cold p99, ms", "lbheartbeat p99, ms", "other routes, ms", "refused", "resident, MB", "above memory, MB",
     "temporary files, MB", "usual again, s", "attackers got",
 )  # fmt: skip
 # Of one client or network, and of four: warm in seconds and times alone, cold in seconds above alone, share refused, bytes, seconds.
@@ -68,15 +69,16 @@ class Answer:
 
 
 class Victim:
-    """Asks for what is warm and what is new, at its pace, whatever becomes of the answers."""
+    """Asks for what is warm and what is new, as a balancer, and by other routes, at its pace, whatever becomes of the answers."""
 
-    def __init__(self, port):
+    def __init__(self, port, routes=()):
         self.port, self.answers, self.lock = port, [], threading.Lock()
         self.stopping, self.cold = threading.Event(), 0
-        self.queues = {"warm": queue.Queue(), "cold": queue.Queue()}
+        self.rates = {"warm": WARM_RATE, "cold": COLD_RATE, "beat": BEAT_RATE, **{route: ROUTE_RATE for route in routes}}
+        self.queues = {kind: queue.Queue() for kind in self.rates}
         self.modules = [[f"warm-{i}", debug_id(f"warm-{i}")] for i in range(WARM_MODULES)]
         self.warm = json.dumps(job(self.modules, [[i % WARM_MODULES, 0x1000 + 0x40 * i] for i in range(FRAMES)]))
-        self.threads = [threading.Thread(target=self.pace, args=pair, daemon=True) for pair in (("warm", WARM_RATE), ("cold", COLD_RATE))]
+        self.threads = [threading.Thread(target=self.pace, args=pair, daemon=True) for pair in self.rates.items()]
         self.threads += [threading.Thread(target=self.ask_all, args=(kind,), daemon=True) for kind in self.queues for _ in range(8)]
 
     def start(self):
@@ -102,7 +104,7 @@ class Victim:
             with contextlib.suppress(queue.Empty):
                 due = self.queues[kind].get(timeout=0.5)
                 try:
-                    status = self.ask(connection, self.warm if kind == "warm" else self.new())
+                    status = self.ask_for(connection, kind)
                 except (OSError, http.client.HTTPException) as e:
                     status = "late" if isinstance(e, TimeoutError) else "lost"
                     connection.close()
@@ -114,6 +116,24 @@ class Victim:
             self.cold += 1
             name = f"cold-victim-{self.cold}"
         return json.dumps(job([[name, debug_id(name)]], [[0, 0x1000]]))
+
+    def ask_for(self, connection, kind):
+        if kind in ("warm", "cold"):
+            return self.ask(connection, self.warm if kind == "warm" else self.new())
+        if kind == "beat":
+            return self.other(connection, "GET", "/__lbheartbeat__", None, "ok")
+        if kind == "download":
+            name, ident = self.modules[0]
+            return self.other(connection, "GET", f"/{name}/{ident}/{name}.sym", None, "FUNC ")
+        body = {"codeId": build_id_of(LIBC), "startAddress": "0x30000", "size": "0x40"}
+        return self.other(connection, "POST", "/asm/v1", json.dumps(body), "instructions")
+
+    def other(self, connection, method, path, body, expected):
+        """The same by another route."""
+        connection.request(method, path, body, {"X-Forwarded-For": VICTIM})
+        reply = connection.getresponse()
+        data = reply.read().decode()
+        return "wrong" if reply.status == 200 and expected not in data else reply.status
 
     def ask(self, connection, body):
         """The status; "wrong" of an answer without the names."""
@@ -136,7 +156,7 @@ class Victim:
 
     def due_before(self, end):
         first = min(a.due for a in self.between(0, end))
-        return int((end - first) * (WARM_RATE + COLD_RATE)) - 2
+        return int((end - first) * sum(self.rates.values())) - len(self.rates)
 
 
 class SiegeBucket(Server):
@@ -153,13 +173,14 @@ class SiegeBucket(Server):
 class World:
     """The servers, and what they take: sampled all the time."""
 
-    def __init__(self, shape, big, connections=2048, rate=None):
-        """connections: that each of nginx's workers may have. rate: bytes a second at which the large module comes."""
+    def __init__(self, shape, big, connections=2048, rate=None, cores=None):
+        """connections: that each of nginx's workers may have. rate: bytes a second at which the large module comes. cores: of the
+        responder; None: all."""
         self.shape, self.directory = shape, tempfile.mkdtemp(prefix="sym-siege-")
         os.chmod(self.directory, 0o755)
         self.bucket = SiegeBucket(self.directory, big, rate)
         self.memcached = Memcached("memcached", self.directory, 256) if shape.memcached else None
-        self.daemon = Daemon("symbolicated", self.directory, {})
+        self.daemon = Daemon("symbolicated", self.directory, {}, within=("taskset", "-c", f"0-{cores - 1}") if cores else ())
         self.nginx = Nginx("nginx", self.directory, self.daemon.socket, http=CLIENTS, server=OWN_SERVER, listen=shape.listen, connections=connections)
         self.files = 0
         self.stopping = threading.Event()
@@ -186,7 +207,8 @@ class World:
             path = os.path.join(root, ".build-id", ident[:2], ident[2:])
             os.makedirs(os.path.dirname(path))
             shutil.copy(program, path)
-        return [f"elf+file://{root}"] if self.shape.programs else []
+        found = [f"elf+file://{root}"] if self.shape.programs else []
+        return [*found, f"debuginfod+{self.bucket.url}"] if self.shape.debuginfod else found
 
     def sample(self):
         while not self.stopping.wait(0.1):
@@ -263,17 +285,17 @@ def p99(answers):
 
 
 class Row:
-    def __init__(self, shape, where, options):
-        self.shape, self.where, self.options, self.bounds = shape, where, options, BOUNDS[where]
+    def __init__(self, shape, where, cores, options):
+        self.shape, self.where, self.cores, self.options, self.bounds = shape, where, cores, options, BOUNDS[where]
         self.problems = []
 
     def run(self, big):
-        world = World(self.shape, big)
+        world = World(self.shape, big, cores=self.cores)
         victim = None
         try:
             world.start()
             self.limit = world.limit()
-            victim = Victim(world.nginx.port)
+            victim = Victim(world.nginx.port, self.shape.routes)
             victim.start()
             self.measure(world, victim)
         finally:
@@ -308,7 +330,7 @@ class Row:
 
     def usual_again(self, victim, end):
         """Seconds from the end to the first of so many answers in a row as they were alone; None when there are none."""
-        most = {kind: 2 * p99([a for a in self.alone if a.kind == kind]) + 0.05 for kind in ("warm", "cold")}
+        most = {kind: 2 * (p99([a for a in self.alone if a.kind == kind]) or 0) + 0.05 for kind in victim.rates}
         limit = end + UNUSUAL
         while time.monotonic() < limit:
             streak = []
@@ -321,7 +343,8 @@ class Row:
 
     def judge(self):
         slack, b = self.options.slack, self.bounds
-        self.p99 = {(name, kind): p99([a for a in of if a.kind == kind]) for name, of in (("alone", self.alone), ("held", self.held)) for kind in ("warm", "cold")}
+        self.p99 = {(name, kind): p99([a for a in of if a.kind == kind]) for name, of in (("alone", self.alone), ("held", self.held)) for kind in ("warm", "cold", "beat")}
+        self.routes = [a for a in self.held if a.kind in self.shape.routes]
         self.refused = [a for a in self.held if a.status != 200]
         self.above = max(0.0, self.resident - self.limit) if self.limit else None
         warm, alone = self.p99["held", "warm"], self.p99["alone", "warm"]
@@ -331,6 +354,10 @@ class Row:
             self.demand(warm is not None and warm <= slack * b["times"] * alone, "warm is much slower than alone")
         cold = self.p99["held", "cold"]
         self.demand(cold is not None and cold <= self.p99["alone", "cold"] + slack * b["cold"], "cold is slow")
+        beat = self.p99["held", "beat"]
+        self.demand(beat is not None and beat <= max(slack * BEAT, busy), "a balancer waits")
+        self.demand(all(a.seconds <= slack * ROUTE for a in self.routes), "another route is slow")
+        self.demand(not self.shape.routes or self.routes, "another route was not asked for")
         self.demand(len(self.refused) <= b["refused"] * len(self.held), f"refused: {counted(self.refused)}")
         self.demand(not self.above, "above memory")
         self.demand(self.files <= b["files"], "nginx's temporary files")
@@ -346,7 +373,8 @@ class Row:
             return "-" if value is None else f"{value * 1000:.0f}"
 
         return (
-            self.shape.name(), self.where, ms("alone", "warm"), ms("held", "warm"), ms("alone", "cold"), ms("held", "cold"),
+            self.shape.name(), self.where, self.cores or "all", ms("alone", "warm"), ms("held", "warm"), ms("alone", "cold"), ms("held", "cold"),
+            ms("held", "beat"), f"{max(a.seconds for a in self.routes) * 1000:.0f}" if self.routes else "-",
             f"{len(self.refused)} of {len(self.held)}", f"{self.resident / 1e6:.0f}", "-" if self.above is None else f"{self.above / 1e6:.0f}",
             f"{self.files / 1e6:.0f}", "never" if self.usual is None else f"{self.usual:.1f}", " ".join(f"{n}x{s}" for s, n in self.got.items()),
         )  # fmt: skip
@@ -358,17 +386,53 @@ def counted(answers):
 
 
 @contextlib.contextmanager
+def half_a_core():
+    """Where a process may be put that gets half a core, so that what is measured is the server; None: there is no such thing here."""
+    for root, limit, text in (("/sys/fs/cgroup", "cpu.max", "50000 100000"), ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000")):
+        group = os.path.join(root, f"symbolicated-siege-{os.getpid()}")
+        if not os.path.exists(os.path.join(root, "cgroup.procs")):
+            continue
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        try:
+            with open(os.path.join(group, limit), "r+", encoding="ascii") as f:
+                f.write(text)
+        except OSError:
+            os.rmdir(group)
+            continue
+        try:
+            yield os.path.join(group, "cgroup.procs")
+        finally:
+            wait_for(lambda path=group: not os.path.exists(path) or removed(path), "the attackers' group to be empty")
+        return
+    yield None
+
+
+def removed(group):
+    with contextlib.suppress(OSError):
+        os.rmdir(group)
+        return True
+    return False
+
+
+@contextlib.contextmanager
 def attackers(shape, where, nginx, options):
     """A process of their own, so that the victim's clock is not theirs."""
     command = [sys.executable, os.path.join(HERE, "attack.py"), shape.name(), "--port", str(nginx.port), "--tls-port", str(nginx.tls_port)]
     command += ["--from", where, "--seconds", str(options.seconds + 60), "--seed", str(options.seed)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
-    try:
-        assert process.stdout.readline() == "made\n", "the attackers did not start"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    with half_a_core() as group:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+        try:
+            assert process.stdout.readline() == "made\n", "the attackers did not start"
+            if group:
+                with open(group, "w", encoding="ascii") as f:
+                    f.write(str(process.pid))
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
 
 def make_big(directory):
@@ -394,9 +458,9 @@ def drive(options, rows):
                 row.run(big)
             except AssertionError as e:
                 row.problems.append(str(e)[:2000])
-            print_row(row.cells() if hasattr(row, "p99") else (row.shape.name(), row.where))
+            print_row(row.cells() if hasattr(row, "p99") else (row.shape.name(), row.where, row.cores or "all"))
             for problem in row.problems:
-                print(f"    {row.shape.name()}-{row.where}: {problem}", flush=True)
+                print(f"    {row.shape.name()}-{row.where}-{row.cores or 'all'}: {problem}", flush=True)
             failed += bool(row.problems)
     print(f"{len(rows) - failed} passed, {failed} failed, 0 skipped")
     return not failed
@@ -408,6 +472,7 @@ def main():
     parser.add_argument("--short", action="store_true", help="a few shapes from one address, with slack: below half a minute")
     parser.add_argument("--shape", action="append", choices=names, help="this one; may be given several times")
     parser.add_argument("--from", dest="where", action="append", choices=tuple(BOUNDS), help="one address, one /64, four addresses; default all")
+    parser.add_argument("--cores", action="append", type=int, help="of the responder; may be given several times; default all")
     parser.add_argument("--seconds", type=float, help="how long a siege lasts; default 12, with --short 4")
     parser.add_argument("--slack", type=float, help="how many times the bounds of time it may take; default 1, with --short 20")
     parser.add_argument("--seed", type=int, default=1)
@@ -422,7 +487,7 @@ def main():
     options.slack = options.slack or (20.0 if options.short else 1.0)
     shapes = [s for s in SHAPES if s.name() in options.shape] if options.shape else [s for s in SHAPES if s.short or not options.short]
     sources = options.where or (["one"] if options.short else ["one", "net", "four"])
-    return 0 if drive(options, [Row(s, w, options) for s in shapes for w in sources]) else 1
+    return 0 if drive(options, [Row(s, w, c, options) for s in shapes for w in sources for c in options.cores or [None]]) else 1
 
 
 if __name__ == "__main__":

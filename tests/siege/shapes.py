@@ -12,6 +12,7 @@ from symbols import debug_id
 BIG_FRAMES = 0x7FFFFF  # offsets below this are somewhere in the big file
 FRAMES_MAX = 200_000  # max_frames
 NAMES = 1000  # unknown modules in one request
+SLOW_ID = "510f"  # build ids that begin so come at a byte a second
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
 
 
@@ -24,12 +25,13 @@ class Shape:
     """connections: at a time, of each client. reads: "all", "nothing" or "slow" (of the reply). sends: bytes a second, None: at once.
     line: bytes a second that the connections of a client send together, None: as many as loopback takes. leaves: seconds after which the
     connection is closed, whatever was answered. http2: streams of one connection. memcached: is there one? warm: a module that it wants
-    to be loaded before. programs: executables that the server has as a source, too. short: part of the short form."""
+    to be loaded before. programs: executables that the server has as a source, too. debuginfod: the bucket is one besides. routes: of the
+    victim, beside what it always asks for. short: part of the short form."""
 
     connections, reads, sends, line, leaves, http2, memcached, warm, short = 64, "all", None, None, None, 0, True, None, False
     method, path, headers = "POST", "/symbolicate/v5", ()
     settings = {}  # beside the defaults
-    programs = ()
+    programs, debuginfod, routes = (), False, ()
     listen = ""  # beside what the site has
 
     def __init__(self, seed):
@@ -158,6 +160,58 @@ class Downloads(Shape):
 
     def body(self):
         return b""
+
+
+class Downloads_That_Hang(Shape):
+    """Symbol files that the bucket sends at a byte a second, for others of which somebody waits."""
+
+    settings, routes = {"downloads": "stream"}, ("download",)
+    method = "GET"
+
+    def body(self):
+        name, ident = self.fresh("slow")
+        self.path = f"/{name}/{ident}/{name}.sym"
+        return b""
+
+
+class Downloads_Unread(Unread_Files):
+    """Downloads that nobody reads, while somebody wants some."""
+
+    routes = ("download",)
+
+
+class Slow_Assembly(Shape):
+    """Code of programs that a debuginfod server sends at a byte a second."""
+
+    path, programs, debuginfod, routes = "/asm/v1", (LIBC,), True, ("assembly",)
+    settings = {"source_code": "debuginfod"}
+
+    def ident(self):
+        return SLOW_ID + self.random.randbytes(18).hex()
+
+    def body(self):
+        return json.dumps({"codeId": self.ident(), "startAddress": "0x1000", "size": "0x40"}).encode()
+
+
+class Slow_Assembly_Left(Slow_Assembly):
+    """The same of clients that do not wait for it."""
+
+    leaves = 0.05
+
+
+class Slow_Programs(Slow_Assembly):
+    """Requests for symbols of eight such programs each."""
+
+    path = "/symbolicate/v5"
+
+    def body(self):
+        return job([["prog", self.ident()] for _ in range(8)], [[i, 0x1000] for i in range(8)])
+
+
+class Slow_Programs_Left(Slow_Programs):
+    """The same of clients that do not wait for it."""
+
+    leaves = 0.05
 
 
 class Spellings(Shape):
@@ -295,7 +349,8 @@ class Small_Requests(Shape):
 
 
 SHAPES = (
-    Unknown_Modules, One_Frame_Often, Random_Frames, Distinct_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Downloads, Spellings,
+    Unknown_Modules, One_Frame_Often, Random_Frames, Distinct_Frames, Text_Frames, Unread, Slow_Reader, Unread_Files, Downloads,
+    Downloads_That_Hang, Downloads_Unread, Slow_Assembly, Slow_Assembly_Left, Slow_Programs, Slow_Programs_Left, Spellings,
     Parked_Bodies, Large_Modules, Processes, Slow_Modules, Cancelled, Slow_Sender, Uploads, Uploads_By_Wire, Uploads_Small_Window, Streams, Assembly,
     Unknown_Programs, Small_Requests,
 )  # fmt: skip
