@@ -19,6 +19,7 @@ enum {
 	FIRST_INDEX = 0x1000,      /* smaller ones are types by themselves */
 	PLACE_GAP_MAX = 256 << 10, /* bytes from one place to the next; linkers write one every 8 KiB */
 	PLACE_EVERY = 64,          /* records, where we make them */
+	RECORD_MIN = 2,            /* bytes of one: its length */
 	DEPTH_MAX = 24,            /* of types in types */
 	STEPS_MAX = 2000,          /* types looked up for one name */
 	NAME_MAX_BYTES = 16 << 10,
@@ -150,12 +151,12 @@ enum err pdb_types_open(struct pdb *p, struct error *e)
 	return err ? err : list_modules(p, e);
 }
 
-/* The record of an index: its kind, and the rest. False: there is none. */
-static bool find_record(const struct pdb_types *t, uint32_t index, uint16_t *kind, struct reader *record)
+/* The last place whose index is not above this one; NULL: none. */
+static const struct pdb_place *place_before(const struct pdb_types *t, uint32_t index)
 {
 	size_t low = 0, high = t->place_count;
 	if (index < t->first || index >= t->end)
-		return false;
+		return NULL;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		if (t->places[middle].index <= index)
@@ -163,13 +164,41 @@ static bool find_record(const struct pdb_types *t, uint32_t index, uint16_t *kin
 		else
 			high = middle;
 	}
-	if (low == 0)
-		return false;
-	/* not past the next place, however far its index is */
-	struct str before = low < t->place_count ? str_first(t->records, t->places[low].offset) : t->records;
-	struct reader r = reader_at(before, t->places[low - 1].offset);
-	for (uint32_t at = t->places[low - 1].index; at < index && !r.bad; at++)
+	return low > 0 ? &t->places[low - 1] : NULL;
+}
+
+/* Steps from a place to where the next one is, however far its index is. NULL if out of memory. */
+static const struct pdb_near *look_near(struct pdb_namer *n, const struct pdb_types *t, const struct pdb_place *place)
+{
+	struct pdb_near *near = &n->near[(size_t)(place - t->places) % PDB_NEAR];
+	if (near->place == place)
+		return near;
+	const bool last = place + 1 == t->places + t->place_count;
+	const struct str before = last ? t->records : str_first(t->records, place[1].offset);
+	struct reader r = reader_at(before, place->offset);
+	size_t room = (size_t)(r.end - r.at) / RECORD_MIN + 1, said = (last ? t->end : place[1].index) - place->index;
+	room = said < room ? said : room;
+	uint32_t *offsets = realloc(near->offsets, (room + 1) * sizeof *offsets);
+	near->place = NULL;
+	if (!offsets)
+		return NULL;
+	*near = (struct pdb_near){place, offsets, 0};
+	while (near->count < room && r.end - r.at >= RECORD_MIN) {
+		offsets[near->count++] = (uint32_t)(r.at - (const uint8_t *)t->records.data);
 		read_skip(&r, read_fixed(&r, 2, false));
+	}
+	return near;
+}
+
+/* The record of an index: its kind, and the rest. False: there is none. */
+static bool find_record(
+        struct pdb_namer *n, const struct pdb_types *t, uint32_t index, uint16_t *kind, struct reader *record)
+{
+	const struct pdb_place *place = place_before(t, index);
+	const struct pdb_near *near = place ? look_near(n, t, place) : NULL;
+	if (!near || index - place->index >= near->count)
+		return false;
+	struct reader r = reader_at(t->records, near->offsets[index - place->index]);
 	uint64_t len = read_fixed(&r, 2, false);
 	if (r.bad || len < 2 || len > (uint64_t)(r.end - r.at))
 		return false;
@@ -389,7 +418,7 @@ static bool get_type(struct pdb_namer *n, uint32_t *index, struct type *t)
 {
 	*index = resolve(n, *index);
 	return n->steps++ < STEPS_MAX && !n->text.failed && *index >= FIRST_INDEX &&
-	       find_record(&n->p->types, *index, &t->kind, &t->r);
+	       find_record(n, &n->p->types, *index, &t->kind, &t->r);
 }
 
 /* The name of a class, union or enumeration, and its size; none of others. */
@@ -659,7 +688,7 @@ static void put_function_arguments(struct pdb_namer *n, uint32_t index)
 static bool get_id(struct pdb_namer *n, uint32_t *index, struct type *t)
 {
 	*index = resolve(n, *index);
-	return n->steps++ < STEPS_MAX && find_record(&n->p->ids, *index, &t->kind, &t->r);
+	return n->steps++ < STEPS_MAX && find_record(n, &n->p->ids, *index, &t->kind, &t->r);
 }
 
 /* "?A0x1234abcd" is the name of an anonymous namespace. */
@@ -711,12 +740,38 @@ struct str pdb_name_function(struct pdb_namer *n, struct str name, uint32_t type
 	return finish(n, name);
 }
 
+/* Its place among those of the whole file; NULL: it is of one module only, or there is no memory for them. */
+static uint64_t *place_of_name(struct pdb_namer *n, uint32_t id)
+{
+	const struct pdb_types *ids = &n->p->ids;
+	const uint64_t count = ids->end > ids->first ? ids->end - ids->first : 0;
+	if (id & imported_index || id < ids->first || id - ids->first >= count || count > ids->records.len / RECORD_MIN)
+		return NULL;
+	if (!n->by_id)
+		n->by_id = calloc(count, sizeof *n->by_id);
+	return n->by_id ? &n->by_id[id - ids->first] : NULL;
+}
+
+/* The address of the name of an inlined function; 1: it has none; 0: that is not known yet. */
+static uint64_t known_name(struct pdb_namer *n, uint32_t id)
+{
+	const uint64_t *place = place_of_name(n, id);
+	return place ? *place : map64_get(&n->by_import, (uint64_t)id + 1);
+}
+
+static bool keep_name(struct pdb_namer *n, uint32_t id, uint64_t name)
+{
+	uint64_t *place = place_of_name(n, id);
+	if (place)
+		*place = name;
+	return place || map64_put(&n->by_import, (uint64_t)id + 1, name);
+}
+
 struct str pdb_name_inlinee(struct pdb_namer *n, uint32_t id)
 {
 	struct type t;
 	uint32_t index = id;
-	struct map64 *known = id & imported_index ? &n->by_import : &n->by_id;
-	uint64_t at = map64_get(known, (uint64_t)id + 1);
+	const uint64_t at = known_name(n, id);
 	if (at)
 		return at > 1 ? intern_at(at) : (struct str){"", 0};
 	begin(n);
@@ -734,7 +789,7 @@ struct str pdb_name_inlinee(struct pdb_namer *n, uint32_t id)
 		put_function_arguments(n, type);
 	}
 	name = finish(n, plain);
-	if (name.data && !map64_put(known, (uint64_t)id + 1, name.len ? (uintptr_t)name.data : 1))
+	if (name.data && !keep_name(n, id, name.len ? (uintptr_t)name.data : 1))
 		name.data = NULL;
 	return name;
 }
@@ -747,7 +802,9 @@ void pdb_namer_init(struct pdb_namer *n, struct pdb *p, struct intern *strings)
 
 void pdb_namer_release(struct pdb_namer *n)
 {
-	map64_release(&n->by_id);
+	free(n->by_id);
+	for (size_t i = 0; i < PDB_NEAR; i++)
+		free(n->near[i].offsets);
 	map64_release(&n->by_import);
 	buffer_release(&n->text);
 }

@@ -8,15 +8,24 @@
 #include "extract/intern.h"
 #include "extract/pdb.h"
 
+enum { PDB_NEAR = 256 };
+
 /* Of one thread. */
 struct pdb_namer {
 	struct pdb *p;
 	struct intern *strings; /* holds all names */
-	struct map64 by_id;     /* addresses of names, by index; of the whole file */
+	uint64_t *by_id;        /* addresses of names, by index from the first one on; of the whole file */
 	struct map64 by_import; /* the same by an index that means something in one module only */
 	struct str imports;     /* of the module */
 	struct buffer text;
 	unsigned steps; /* of the name that is made */
+	/* Where records begin behind places of the types, by the number of the place: the types of a module are near
+	 * each other. */
+	struct pdb_near {
+		const struct pdb_place *place; /* NULL: nothing is known yet */
+		uint32_t *offsets;             /* of the indices from the place's on, in all records */
+		uint32_t count;
+	} near[PDB_NEAR];
 };
 
 /* Finds the types of p, for all namers. ERR_CORRUPT, ERR_NO_MEMORY. */

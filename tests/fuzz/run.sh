@@ -17,13 +17,13 @@ front)
 request_json) more=tests/unit/request_oracle.c size=4096 ;;
 sym) more="tests/fuzz/plain_map.c tests/fuzz/plain_sym.c tests/tools/indexed_map.c" size=2048 ;;
 helper) more="src/helper/job.c src/helper/memory.c" size=65536 ;;
-view) more= size=131072 ;;
+cabinet | view) more= size=131072 ;;
 *) more= size=4096 ;;
 esac
 # Of executables; the others need nothing of symbtool.
 own=libsymbolicated.a dwarf=
 case $target in
-dwp | gopclntab | helper | sections | undecorate | view | xz) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf liblzma) -lZydis -lcapstone -liberty" ;;
+cabinet | dwp | gopclntab | helper | pdb_sources | sections | undecorate | view | xz) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf liblzma) -lZydis -lcapstone -liberty" ;;
 esac
 libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat libarchive; pkg-config --libs libisal 2>/dev/null || :)
 if [ ! -e "$build/Makefile" ]; then
