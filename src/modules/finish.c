@@ -389,6 +389,10 @@ void finishers_stop(struct finishers *all)
 	pthread_mutex_unlock(&all->lock);
 	for (unsigned i = 0; i < all->count; i++)
 		pthread_join(all->threads[i], NULL);
+}
+
+void finishers_release(struct finishers *all)
+{
 	pthread_cond_destroy(&all->added);
 	pthread_mutex_destroy(&all->lock);
 }

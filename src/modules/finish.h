@@ -30,6 +30,8 @@ void finishers_init(struct finishers *all, struct loads *loads);
 bool finishers_start(struct finishers *all);
 /* Call after `stopping` is set and the loaders have ended. Jobs that still wait are given up quickly. */
 void finishers_stop(struct finishers *all);
+/* Call when no thread looks for what can be finished any more. */
+void finishers_release(struct finishers *all);
 
 /* Ends a load that is published: announces its root, gives its lease back and frees it. */
 void finish_load(struct finishers *all, struct load *l, struct mc_client *memcached);

@@ -359,6 +359,7 @@ void modules_stop(struct modules *m)
 	loaders_stop(&m->finishers);
 	finishers_stop(&m->finishers);
 	periodic_stop(&m->periodic);
+	finishers_release(&m->finishers);
 	mc_client_free(pthread_getspecific(m->client_key));
 	pthread_key_delete(m->client_key);
 	account_on_full(NULL, NULL);

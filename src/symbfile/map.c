@@ -437,10 +437,10 @@ static bool number_depths(struct symbfile_map *m)
 	return true;
 }
 
-/* Sorting may take as much memory again. */
+/* Large records are sorted by pointers to them, of which qsort makes two lists; small ones are copied. */
 static bool sort_records(struct symbfile_map *m)
 {
-	uint64_t ranges = m->range_count * sizeof *m->ranges, pads = m->pad_count * sizeof *m->pads;
+	uint64_t ranges = m->range_count * 2 * sizeof(void *), pads = m->pad_count * sizeof *m->pads;
 	if (!hold(m, ranges > pads ? ranges : pads))
 		return false;
 	if (m->range_count)
@@ -754,6 +754,7 @@ static bool sweep(struct symbfile_map *m)
 static bool make_records(struct symbfile_map *m)
 {
 	struct records *r = m->out;
+	map64_release(&m->by_hash); /* sorting takes memory */
 	r->funcs = m->funcs;
 	r->publics = m->pad_count;
 	r->lines = m->lines;
