@@ -14,8 +14,9 @@
 enum state { WELL, SUSPECT, SUSPECT_SLOW, ILL };
 
 static const int64_t slow = SECOND, /* a transfer that took so long to fail holds up who waits for it */
-        pause = 200 * MS,           /* between the thread's requests */
+        period = 800 * MS,          /* from one request of the thread to the next */
         patience = 700 * MS,        /* for an answer to one */
+        pause = 100 * MS,           /* at least, between them */
         doubted = SECOND;           /* after an answer, the next failure waits so long for the next request */
 /* A source may have become slower: in time the thread waits longer for it, a 256th of how long it has been ill. */
 enum { PATIENCE_PART = 256 };
@@ -83,7 +84,7 @@ static void become_ill(struct source_health *h, const struct error *why)
 	if (atomic_load(&h->state) != ILL) {
 		h->ill_since = clock_now();
 		metric_source_ill(h->source, true);
-		log_event(LOG_LEVEL_WARNING, "source fails", "%s; others are asked first", why->text);
+		log_event(LOG_LEVEL_WARNING, "source fails", "%s", why->text);
 	}
 	h->why = *why;
 	atomic_store(&h->state, ILL);
@@ -111,7 +112,7 @@ static int64_t how_long(const struct source_health *h)
 static void ask_once(struct source_health *h)
 {
 	struct error why;
-	const int64_t limit = how_long(h);
+	const int64_t limit = how_long(h), began = clock_now();
 	pthread_mutex_unlock(&h->lock);
 	const enum err err = h->ask(h->arg, h->source, limit, &h->stopping, &why);
 	pthread_mutex_lock(&h->lock);
@@ -121,7 +122,8 @@ static void ask_once(struct source_health *h)
 		become_ill(h, &why);
 	else
 		become_well(h);
-	wait_until(h, clock_now() + (err ? pause : doubted));
+	const int64_t now = clock_now(), soon = now + pause;
+	wait_until(h, !err ? now + doubted : began + period > soon ? began + period : soon);
 }
 
 static void *watch(void *arg)

@@ -8,6 +8,7 @@ import pytest
 from client import job
 from stack import Stack, wait_for
 from symbols import SAMPLE
+from test_downloads import path_of
 
 STALL = 4  # seconds
 REVALIDATE = 1
@@ -53,7 +54,7 @@ def events(stack, event):
 
 def test_a_source_that_hangs_is_passed_over_until_it_returns():
     """It costs one stall in all; within a second of its return it is asked first."""
-    with Stack(symbols=[None, None], config=SETTINGS) as s:
+    with Stack(symbols=[None, None], config={**SETTINGS, "downloads": "stream"}) as s:
         first, second = s.buckets
         modules = [add(second, f"a{i}.so") for i in range(22)]
         first.control("hold")
@@ -64,6 +65,8 @@ def test_a_source_that_hangs_is_passed_over_until_it_returns():
         hits = first.hits()
         began = time.monotonic()
         names(s, *modules[1:21])
+        assert time.monotonic() - began < SLACK
+        assert s.client.get(path_of("a21.so")).status == 200
         assert time.monotonic() - began < SLACK
         assert first.hits() == hits
         assert len(events(s, "source fails")) == 1
