@@ -5,14 +5,15 @@ the web page, curl and symbtool, as docs/stack-text.md, docs/api.md and docs/sym
 
     bare_root.py --boot 12 tests/tools/try_windows_texts.py
 
-It wants root, and systemd as process 1, and it installs Debian's chromium. The last line is "N passed, N failed, N skipped"."""
+It wants root, and systemd as process 1, and it installs Debian's chromium and chromium-driver. The last line is "N passed, N failed, N skipped"."""
 
 import base64
-import html
 import json
 import os
 import re
+import subprocess
 import sys
+import urllib.request
 import zlib
 
 from trial import APT, ROOT, SHOW, demand_a_machine, run_tests, shell, wait_for
@@ -70,18 +71,53 @@ def link(text, modules):
     return "http://localhost/symbolicate/#i=" + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
+def drive(method, path, body=None):
+    """Asks chromedriver; returns the value of its answer."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:9515{path}", data, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=120) as reply:
+        return json.load(reply)["value"]
+
+
+def started():
+    try:
+        return drive("GET", "/status")["ready"]
+    except OSError:
+        return False
+
+
+def rows_of(session, url):
+    """What the rows of the page say once the answer is there."""
+    rows = []
+
+    def shown_rows():
+        script = "return document.body.classList.contains('answered') ? [...document.querySelectorAll('#frames .row')].map(one => one.innerText) : []"
+        rows[:] = [" ".join(row.split()) for row in drive("POST", f"/session/{session}/execute/sync", {"script": script, "args": []})]
+        return rows
+
+    drive("POST", f"/session/{session}/url", {"url": "about:blank"})
+    drive("POST", f"/session/{session}/url", {"url": url})
+    wait_for("rows", shown_rows)
+    return rows
+
+
 def test_the_page():
-    shell(f"{APT} chromium >/dev/null")
-    for name, (modules, lines) in SAMPLES.items():
-        with open(os.path.join(ROOT, TEXTS, name), encoding="utf-8") as f:
-            url = link(f.read(), "\n".join(f"{module} = {ID}" for module in modules))
-        print(f"$ chromium {url}\n", flush=True)
-        dom = shell(f"chromium --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --virtual-time-budget=20000 --dump-dom '{url}' 2>/dev/null")
-        rows = re.findall(r'<div[^>]*class="row[^"]*"[^>]*>(.*?)(?=<div[^>]*class="row|</section>)', dom, re.S)
-        texts = [" ".join(html.unescape(re.sub(r"<[^>]*>", " ", row)).split()) for row in rows]
-        print("\n".join(texts) + "\n", flush=True)
-        found = [int(line) for text in texts if "crash_here" in text for line in re.findall(r"app\.c:(\d+)", text)[:1]]
-        assert found == lines, (name, dom[-3000:])
+    """In Debian's Chromium, as a link opens it."""
+    shell(f"{APT} chromium chromium-driver >/dev/null 2>&1")
+    with subprocess.Popen(["chromedriver", "--port=9515", "--silent"]) as driver:
+        try:
+            wait_for("chromedriver", started)
+            options = {"args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]}
+            session = drive("POST", "/session", {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}})["sessionId"]
+            for name, (modules, lines) in SAMPLES.items():
+                with open(os.path.join(ROOT, TEXTS, name), encoding="utf-8") as f:
+                    url = link(f.read(), "\n".join(f"{module} = {ID}" for module in modules))
+                rows = rows_of(session, url)
+                print(f"opened {url}\n" + "\n".join(rows) + "\n", flush=True)
+                assert [int(line) for row in rows if "crash_here" in row for line in re.findall(r"app\.c:(\d+)", row)] == lines, name
+            drive("DELETE", f"/session/{session}")
+        finally:
+            driver.terminate()
 
 
 if __name__ == "__main__":
