@@ -642,6 +642,8 @@ static void read_named(struct text_reader *r, struct rest line, unsigned signs)
 
 /* ---- prefixes of unknown forms ---- */
 
+#define MAPS_PRIVATE "p 0" /* of "r-xp 00026000" in a memory map, whose lines have no sign */
+
 enum { CUTS_MAX = 24 };
 
 static void know_prefix(struct text_reader *r, struct str prefix)
@@ -660,7 +662,7 @@ static bool may_have_prefix(const struct text_reader *r, const struct cut *c)
 		return false;
 	return r->common.before[before - 1] == '{' || c->signs & SIGN_HEX || end[-1] == ')' ||
 	       (c->signs & SIGN_BRACE && end[-1] == '{') ||
-	       (c->signs & SIGN_QUOTE && memchr(at, '#', (size_t)(end - at))) || find_word(at, end, "p 0");
+	       (c->signs & SIGN_QUOTE && memchr(at, '#', (size_t)(end - at))) || find_word(at, end, MAPS_PRIVATE);
 }
 
 /* "3: ", "3 0x", "0|1|", "16. ", "1# ", "47.13%", "27,852 (", "7f4640e1e000-", "0x55…", "00 000000c8`"; no time of day,
@@ -836,10 +838,26 @@ static bool is_json(struct rest line)
 	return first > 0 && (begins ? next > 0 && strchr("{[]}\" ", next) : strchr("}]\",", first) != NULL);
 }
 
+/* No format would be asked of it, however it is cut: so are most lines of a log. */
+static bool is_plain(const struct text_reader *r, const struct cut *c, const char *begin)
+{
+	size_t before = r->common.before_len;
+	return !c->signs && r->line > r->awaited && !r->json.depth &&
+	       !(before && r->common.before[before - 1] == '{') && !may_begin(c->line.at, c->line.end) &&
+	       (begin == c->line.at || !may_begin(begin, c->line.end)) && !is_hotspot(c->line.at, c->line.end) &&
+	       !find_word(begin, c->line.end, MAPS_PRIVATE);
+}
+
 /* Whether a format takes the line: as it is behind the prefix that is known, as it is, or behind another one. Sets
  * c->line to what is behind it. */
 static bool read_cut(struct text_reader *r, struct cut *c, const char *begin)
 {
+	if (is_plain(r, c, begin)) {
+		r->hotspot_depth = 0;
+		r->begins = NULL;
+		keep_line(r, c, begin, false);
+		return false;
+	}
 	bool known = c->line.at > begin, json = r->json.depth || is_json(c->line);
 	struct cut whole = *c;
 	whole.line.at = begin;

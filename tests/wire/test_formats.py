@@ -192,11 +192,15 @@ def behind_prefixes(sample, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_sample_behind_the_prefix_of_a_log(sample, tmp_path):
-    """It has the names that it has without."""
+    """It has the names that it has without, and each line keeps what stands before it."""
     texts = behind_prefixes(sample, tmp_path)
     assert len(texts) == len(PREFIXES)
     lost = [prefix for prefix, text in zip(PREFIXES, texts) if PLACE.findall(text) != places(*SAMPLES[sample])]
     assert not lost
+    lines = len(read(sample + ".txt").splitlines())
+    for prefix, text in zip(PREFIXES, texts):
+        kept = text.splitlines()
+        assert len(kept) == lines and all(line.startswith(prefix) for line in kept), prefix
 
 
 def logged(text, whole):

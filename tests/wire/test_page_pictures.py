@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each state of the web page: a picture of it at the width of a desk and of a phone, light and dark; what axe finds in it; and that
-nothing is wider than the screen."""
+nothing is wider than the screen. PICTURES=FOLDER keeps twelve of them there, as docs/pictures has them."""
 
+import base64
 import json
 import os
 
@@ -52,6 +53,22 @@ def page(driver, stack):
     one.quiet()
 
 
+# The pictures of docs/pictures, by state; that of a phone is a crash report's.
+KEPT = {
+    "empty": "empty", "stacks": "asan", "clickhouse": "clickhouse", "frames": "perf", "python": "python", "macos": "macos", "windows": "windows",
+    "wide": "wide-cpp", "error": "error", "429": "429", "sixty-thousand": "60000-frames",
+}  # fmt: skip
+
+
+def keep(page, state, size, scheme):
+    name = "phone" if state == "stacks" and size == "phone" else KEPT.get(state) if size == "wide" else None
+    if name and os.environ.get("PICTURES"):
+        os.makedirs(os.environ["PICTURES"], exist_ok=True)
+        taken = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"format": "webp", "quality": 85})
+        with open(os.path.join(os.environ["PICTURES"], f"{name}-{scheme}.webp"), "wb") as f:
+            f.write(base64.b64decode(taken["data"]))
+
+
 def look_at(page, state):
     script = axe()
     if script:
@@ -61,6 +78,7 @@ def look_at(page, state):
             page.look(size, scheme)
             page.run("scrollTo(0, 0)")
             page.shot(f"{state}-{size}-{scheme}")
+            keep(page, state, size, scheme)
             assert page.fits(), (state, size)
             if script is None:
                 continue
