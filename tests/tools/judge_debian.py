@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """judge_debian.py [--dump-syms COMMAND] [--only KIND]... [--count N] [--seed N] FOLDER: how the server names programs of Debian 12, and
-programs of Windows and macOS that clang makes.
+programs of Windows and macOS that clang and MinGW-w64 make; of these also what symbtool says, and a server to which it has pushed.
 
 Into FOLDER, which may be used again, come packages of Debian's archive with their debug symbols, and programs that Debian's compilers
 make from its source code or from that below; those whose compiler is not installed are left out. Names are compared whole: with scopes,
@@ -31,6 +31,7 @@ from judge_extract import draw, places, without_units  # noqa: E402
 from platforms import Platforms  # noqa: E402
 from stack import DAEMON, Stack  # noqa: E402
 from symbols import Symbols  # noqa: E402
+from test_symbfile import store_config  # noqa: E402
 
 ARCHIVE = """deb [arch=amd64,arm64,armhf] http://deb.debian.org/debian bookworm main
 deb-src http://deb.debian.org/debian bookworm main
@@ -444,10 +445,12 @@ PLATFORMS = {
     "PDB x86": ("x86-both.pdb", "x86-both.exe"),
     "PDB arm64": ("arm64-both.pdb", "arm64-both.exe"),
     "PE x64": ("x64-dwarf.exe", "x64-dwarf.exe"),
+    "PE MinGW": ("mingw.exe", "mingw.exe"),  # of the samples' templates, by MinGW-w64
     "Mach-O arm64": ("mac-arm64.dSYM/Contents/Resources/DWARF/mac-arm64", "mac-arm64.dSYM/Contents/Resources/DWARF/mac-arm64"),
     "Mach-O x86-64": ("mac-x86_64.dSYM/Contents/Resources/DWARF/mac-x86_64", "mac-x86_64.dSYM/Contents/Resources/DWARF/mac-x86_64"),
 }
 Made = collections.namedtuple("Made", "kind name")
+MINGW = "x86_64-w64-mingw32-g++"
 
 
 def microsofts(name):
@@ -455,9 +458,26 @@ def microsofts(name):
     return re.sub(r"\b(class|struct|union|enum) ", "", name).replace("__int64", "long long").replace("(void)", "()")
 
 
+def by_symbtool(symbtool, path, addresses):
+    """As ask() has it."""
+    results = json.loads(run(symbtool, "symbolicate", "--json", path, *map(hex, addresses)))["results"]
+    frames = [frame for result in results for stack in result["stacks"] for frame in stack]
+    return [[spelled(f["function"], f.get("file"), f.get("line", 0)) for f in [*frame.get("inlines", []), frame]] if "function" in frame else [] for frame in frames]
+
+
+def by_push(symbtool, path, pushed, module, offsets):
+    """Of a server to which symbtool has pushed what it reads of the file."""
+    with Stack(keys=True, config=store_config(pushed)) as s:
+        env = {**os.environ, "SYMBTOOL_API_KEY": s.key}
+        run(symbtool, "push-symbols", "--url", f"http://127.0.0.1:{s.node.nginx.port}", path, env=env, stderr=subprocess.DEVNULL)
+        return ask(s.client, module, offsets)
+
+
 def judge_platform(kind, made, a, log):
     """CodeView has no line 0, which DWARF has for code of no line: such addresses are left out."""
     path, judged = map(made.path, PLATFORMS[kind])
+    if kind == "PE MinGW":
+        run(MINGW, "-O2", "-g", "-w", "-I", SOURCES, "-I", f"{SOURCES}/inc", f"{SOURCES}/tmpl.cpp", f"{SOURCES}/tmpl2.cpp", "-o", path)
     if kind.startswith("PDB"):  # LLVM would read that
         with open(judged, "rb") as file:
             data = bytearray(file.read())
@@ -467,7 +487,8 @@ def judge_platform(kind, made, a, log):
         judged += ".alone"
         with open(judged, "wb") as file:
             file.write(data)
-    program, ids = Made(kind, os.path.basename(path)), json.loads(run(os.path.join(os.path.dirname(DAEMON[-1]), "symbtool"), "file-id", "--json", path))
+    symbtool = os.path.join(os.path.dirname(DAEMON[-1]), "symbtool")
+    program, ids = Made(kind, os.path.basename(path)), json.loads(run(symbtool, "file-id", "--json", path))
     section = re.search(r"Name: (?:\.text|__text).*?\n((?:    .*\n)+)", run("llvm-readobj", "--sections", judged))[1]
     numbers = [int(re.search(rf"(?:Virtual)?{what}: (0x[0-9A-F]+)", section)[1], 16) for what in ("Address", "Size")]
     start = numbers[0]
@@ -483,8 +504,16 @@ def judge_platform(kind, made, a, log):
     os.makedirs(os.path.dirname(f"{root}/{where}"), exist_ok=True)
     shutil.copy(path, f"{root}/{where}")
     module = [program.name, ids.get("debug_id", uuid)]
-    got, stable = ask_everywhere({"source": [f"elf+file://{root}"]}, module, [address - base for address in addresses], bucket=False)
-    show(program, "debug file", len(addresses), counted("debug file", program, addresses, got, {"llvm-symbolizer": told}, {}, log), stable, "")
+    offsets = [address - base for address in addresses]
+    got, stable = ask_everywhere({"source": [f"elf+file://{root}"]}, module, offsets, bucket=False)
+    os.makedirs(f"{root}/pushed/store", exist_ok=True)
+    pdb = kind.startswith("PDB")  # it knows offsets only
+    check.check(kind, by_symbtool(symbtool, path, offsets if pdb else addresses) == got, "symbtool has other answers")
+    check.check(kind, by_push(symbtool, path, f"{root}/pushed", module, offsets) == got, "what is pushed has other answers")
+    judges = {"llvm-symbolizer": told}
+    if kind == "PE MinGW":  # labels are no functions, as which LLVM takes them
+        judges["addr2line"] = check.addr2line(judged, addresses)
+    show(program, "debug file", len(addresses), counted("debug file", program, addresses, got, judges, {}, log), stable, "")
 
 
 def show(program, source, total, counts, stable, equal):
@@ -511,6 +540,9 @@ def main():
     with all_architectures(archive), open(f"{folder}/differences.txt", "w", encoding="utf-8") as log:
         made = Platforms(folder) if any(kind in PLATFORMS for kind in a.only or PLATFORMS) else None
         for kind in a.only or [*PROGRAMS, *PLATFORMS]:
+            if kind == "PE MinGW" and not shutil.which(MINGW):
+                print("left out", kind, "as there is no", MINGW)
+                continue
             if kind in PLATFORMS:
                 judge_platform(kind, made, a, log)
                 continue
