@@ -397,17 +397,22 @@ def aliases_of(program):
     return out
 
 
-def without_macro_labels(program, judges):
-    """NASM's labels within macros (..@4.loop) are no functions: their code belongs to the symbol before."""
-    symbols = []
-    for line in subprocess.run(["nm", "-n", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines():
-        if (found := re.fullmatch(r"([0-9a-f]+) [tTwWiVv] (.+)", line)) and not found[2].startswith("..@"):
-            symbols.append((int(found[1], 16), found[2]))
-    starts = [start for start, _ in symbols]
+def without_labels(program, judges):
+    """Labels that NASM leaves to the linker are no functions: code behind them belongs to the function before, which has no size either."""
+    functions, labels = [], set()
+    for line in run("readelf", "-sW", program, stderr=subprocess.DEVNULL).splitlines():
+        if found := re.fullmatch(r" *\d+: ([0-9a-f]+) +(\S+) (NOTYPE|FUNC) +(LOCAL|GLOBAL|WEAK) .* (\S+)", line):
+            if found[3] == "FUNC":
+                functions.append((int(found[1], 16), int(found[2], 0), found[5]))
+            elif found[4] == "LOCAL":
+                labels.add(found[5])
+    functions.sort()
+    starts = [start for start, *_ in functions]
     for said in judges.values():
         for address, frames in said.items():
-            if frames and frames[-1][0].startswith("..@"):
-                frames[-1] = (symbols[bisect.bisect_right(starts, address) - 1][1], *frames[-1][1:])
+            at = bisect.bisect_right(starts, address) - 1
+            if frames and frames[-1][0] in labels and at >= 0 and functions[at][1] == 0:
+                frames[-1] = (functions[at][2], *frames[-1][1:])
 
 
 def sym_file(dump_syms, program, folder):
@@ -422,7 +427,7 @@ def judge(program, a, log):
     addresses = draw(program.path, a.count, a.seed)
     offsets = [address - program.base for address in addresses]
     judges = {who: f(program.judged, addresses) for who, f in JUDGES.items()}
-    without_macro_labels(program.path, judges)
+    without_labels(program.path, judges)
     aliases = aliases_of(program.path)
     root = f"{program.folder}/usr/lib/debug"
     served = f"{root}/.build-id/{program.build_id[:2]}/{program.build_id[2:]}.debug"

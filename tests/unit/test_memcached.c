@@ -1367,6 +1367,12 @@ static void socket_without_permission_is_told(void **state)
 	fclose(in);
 	assert_non_null(strstr(text, "memcached gone"));
 	assert_non_null(strstr(text, "Permission denied (docs/memcached.md"));
+	/* once it may be connected to, and only says nothing, that reason is no more */
+	assert_int_equal(chmod(path, 0777), 0);
+	int64_t started = clock_now();
+	while (mc_probe(client, 0, &e) == ERR_UNAVAILABLE && strstr(e.text, "Permission denied"))
+		wait_a_bit(started);
+	assert_non_null(strstr(e.text, "closed.sock does not answer"));
 	mc_client_free(client);
 	mc_servers_free(s);
 	close(fd);

@@ -386,12 +386,24 @@ def test_400_of_plain_http_on_the_tls_port(own):
     check_error(Client(own.tls_port).get("/symbolicate/v5"), 400)
 
 
+PAGE = ("/symbolicate/", "/symbolicate/index.html?x", "/symbolicate/page/page.js")
+
+
+@pytest.mark.parametrize("path", PAGE)
+def test_options_of_the_page(own, path):
+    """As Eliot and samply answer it for any path."""
+    reply = own.client.request("OPTIONS", path, headers={"Origin": "https://example.org", "Access-Control-Request-Method": "GET"})
+    assert (reply.status, reply.json(), reply.headers["Allow"]) == (200, {}, "GET, HEAD, OPTIONS")
+    assert reply.headers["Access-Control-Allow-Methods"] == "GET, HEAD, OPTIONS" and reply.headers["Access-Control-Allow-Origin"] == "*"
+    assert own.client.get(path).status == 200
+
+
 def test_405_of_a_method_that_nginx_refuses(own):
     for path, allow in (
         ("/symbolicate/v5", "POST, OPTIONS"), ("/cache/a/1", "DELETE, OPTIONS"), ("/__version__", "GET, HEAD, OPTIONS"),
         ("/", "GET, HEAD, POST, OPTIONS"), ("/api/symbols/AA", "GET, HEAD, DELETE, OPTIONS"), ("/api/symbols-ranges", "POST, OPTIONS"),
         ("/upload", "POST, OPTIONS"), ("/upload/", "POST, OPTIONS"),
-        ("/symbolicate/", "GET, HEAD"), ("/symbolicate/index.html?x", "GET, HEAD"), ("/symbolicate/page/page.js", "GET, HEAD"),
+        *((path, "GET, HEAD, OPTIONS") for path in PAGE),
     ):  # fmt: skip
         reply = own.raw(f"TRACE {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
         assert reply.status == 405 and reply.headers["Allow"] == allow, path
