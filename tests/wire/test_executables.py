@@ -11,6 +11,7 @@ import random
 import re
 import shutil
 import socket
+import string
 import struct
 import subprocess
 import sys
@@ -573,9 +574,10 @@ def test_limits(tree, tmp_path):
 
 @pytest.mark.slow
 def test_names_that_take_too_much_memory(tree, tmp_path):
-    """2 MB of them."""
+    """2 MB of them, which nothing compresses."""
     source, program = tmp_path / "names.c", str(tmp_path / "names.so")
-    source.write_text("".join(f"void f{i}_{'x' * 1000}(void) {{}}\n" for i in range(2000)))
+    letters = random.Random(1)
+    source.write_text("".join(f"void f{i}_{''.join(letters.choices(string.ascii_letters, k=1000))}(void) {{}}\n" for i in range(2000)))
     subprocess.run(["gcc", "-shared", "-O0", "-Wl,--build-id=sha1", "-o", program, source], check=True)
     ident = build_id_of(program)
     tree.put(tmp_path, paths(ident)[0], tree.bytes(program))
