@@ -65,6 +65,17 @@ static bool package_at(struct split_source *s, const char *dir, const char *more
 	       !open_package(&s->package, path, NULL);
 }
 
+/* A debug file may have its package's sections itself. */
+static bool is_own_package(struct split_source *s)
+{
+	if (open_package(&s->package, s->dwarf_path, NULL))
+		return false;
+	bool is = s->package.index.version > 0;
+	if (!is)
+		close_package(&s->package);
+	return is;
+}
+
 void split_source_open(struct split_source *s, const char *program, const char *dwarf_path, const char *debug_dir)
 {
 	char dir[PATH_MAX];
@@ -72,7 +83,8 @@ void split_source_open(struct split_source *s, const char *program, const char *
 	pthread_mutex_init(&s->lock, NULL);
 	place_directory(dir, program);
 	(void)(package_at(s, "", "", program) || package_at(s, "", "", dwarf_path) ||
-	        package_at(s, debug_dir, dir, basename(program)) || package_at(s, debug_dir, "/", basename(program)));
+	        package_at(s, debug_dir, dir, basename(program)) || package_at(s, debug_dir, "/", basename(program)) ||
+	        is_own_package(s));
 }
 
 void split_source_close(struct split_source *s)

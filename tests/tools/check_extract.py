@@ -716,6 +716,19 @@ def check_split_places(tool, name, place, program, want):
         shutil.move(os.path.join(elsewhere, f), os.path.join(place, f))
 
 
+def with_package(program, package):
+    """A copy of a program that has the sections of its package itself."""
+    own, sections = program + ".own", subprocess.run(["readelf", "-SW", package], stdout=subprocess.PIPE, text=True, check=True).stdout
+    command = ["objcopy"]
+    for section in set(re.findall(r"\.debug_(?:[a-z_]+\.dwo|[ct]u_index)", sections)):
+        part = f"{own}{section}.part"
+        subprocess.run(["objcopy", "-O", "binary", f"--only-section={section}", f"--set-section-flags={section}=alloc", package, part], check=True,
+                       stderr=subprocess.DEVNULL)  # fmt: skip
+        command += [f"--add-section={section}={part}"] if os.path.getsize(part) else []
+    subprocess.run([*command, program, own], check=True)
+    return own
+
+
 def check_packages(tool, name, place, program, want):
     """Of binutils' dwp and llvm-dwp, each as far as it can: neither of Debian 12's reads all of gcc's."""
     made = 0
@@ -741,6 +754,8 @@ def check_packages(tool, name, place, program, want):
             data = bytearray(file.read())
         shutil.move(package, os.path.join(hidden, "below"))
         check(name, dump(tool, program, "-d", os.path.join(hidden, "below")) == want, "in a package below the folder of debug files")
+        own = with_package(program, os.path.join(hidden, "below", os.path.basename(package)))
+        check(name, dump(tool, own) == want, "in a package that is in the debug file itself")
         damage = random.Random(6)
         for i in range(rounds(tool, 20)):
             bad = bytearray(data)
