@@ -363,7 +363,12 @@ static void load_windows(struct elf_load *l, const char *name, const struct buil
 	if (!is_missing(l) || !is_folder(l))
 		return;
 	load_flat(l, name, id);
-	if (!is_missing(l) || !layout_pointer_path(l->named, name, id) || fetch_path(l, l->named, &file) != BUCKET_OK)
+	if (!is_missing(l))
+		return;
+	const bool points = layout_pointer_path(l->named, name, id) && fetch_path(l, l->named, &file) == BUCKET_OK;
+	if (!points && is_missing(l))
+		bucket_result_set(l->result, BUCKET_MISSING, "no file of this id");
+	if (!points)
 		return;
 	close(file);
 	tell_missing(l, "its place in the source has a file.ptr, which leads elsewhere and is not followed: put the "
