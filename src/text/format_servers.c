@@ -148,6 +148,8 @@ static bool read_backtrace(struct text_reader *r, struct rest line)
 		await_seastar(r);
 		return false;
 	}
+	if (peek(&line) != '/' && peek(&line) != '0') /* "std::backtrace::Backtrace::create" */
+		return false;
 	text_stacks_close(r);
 	for (unsigned i = 0; i < FRAMES_MAX && !r->result && take_traced(r, &line, false); i++)
 		blanks(&line);
