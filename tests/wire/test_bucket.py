@@ -578,7 +578,7 @@ def test_missing_is_asked_again_after_its_time():
         s.symbols.add(*module[:1], SAMPLE, module[1])
         wait_for(lambda: s.client.found(module), "the file that came late", pause=0.05)
         assert time.monotonic() - started >= 1
-        assert s.bucket.hits(module) == 2
+        assert s.bucket.hits(module) == 3  # at first in lower case, too
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def refused(stack, reply, status, *words):
     """The seed's shape; the uuid is in the log."""
     assert reply.status == status, reply
     value = reply.json()
-    assert value.keys() == {"success", "uuid", "error", "status"} and value["success"] is False and value["status"] == status
+    assert value.keys() - {"place"} == {"success", "uuid", "error", "status"} and value["success"] is False and value["status"] == status
     assert value["error"].keys() == {"Code", "Text"} and isinstance(value["error"]["Code"], str)
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", value["uuid"]), value
     for word in words:
@@ -477,7 +477,8 @@ def test_bodies_that_are_no_symbfile(one):
     for body, word in (
         (b"", "byte 0"), (b"symbfil", "byte"), (b"notasymb" + good[8:], "byte 0"), (good[:-1], "byte"), (good + b"\x05", "byte"),
     ):  # fmt: skip
-        refused(one, upload(one, "ranges", b64, body), 400, word)
+        place = refused(one, upload(one, "ranges", b64, body), 400, word)["place"]
+        assert place.keys() == {"byte"} and 0 <= place["byte"] <= len(body), place
     assert listed(one, b64)["ranges"] == {"parts": 0, "have": []}
 
 
