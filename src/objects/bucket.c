@@ -406,8 +406,11 @@ static void try_source(struct bucket_client *c, unsigned source, const char *pat
 	result->text_bytes = c->body.text;
 	result->begun = c->body.begun;
 	result->elapsed = clock_now() - started;
-	if (own && result->outcome == BUCKET_FAILED && !c->body.limit && c->sources->items[source].health)
-		source_health_failed(c->sources->items[source].health, result->elapsed);
+	struct source_health *health = own ? c->sources->items[source].health : NULL;
+	if (health && result->outcome == BUCKET_FAILED && !c->body.limit)
+		source_health_failed(health, result->elapsed);
+	if (health && result->outcome == BUCKET_MISSING)
+		source_health_lacks(health, result->elapsed);
 }
 
 static void fetch_object(struct bucket_client *c, unsigned source, struct bucket_object object,

@@ -20,6 +20,8 @@ static const int64_t slow = SECOND, /* a transfer that took so long to fail hold
         doubted = SECOND;           /* after an answer, the next failure waits so long for the next request */
 /* A source may have become slower: in time the thread waits longer for it, a 256th of how long it has been ill. */
 enum { PATIENCE_PART = 256 };
+/* Some sources are slow to say that they lack an object, and a new connection takes longer still. */
+enum { PATIENCE_TIMES = 4, USUAL_PART = 4 };
 
 struct source_health {
 	unsigned source;
@@ -31,11 +33,13 @@ struct source_health {
 	_Atomic(enum state) state;
 	_Atomic int64_t returned; /* clock_now() when it was last well again; 0: never */
 	atomic_bool tried;        /* a request asks it although it is ill */
+	_Atomic int64_t usual;    /* nanoseconds that it takes to say that it lacks an object, of late */
 	pthread_mutex_t lock;     /* guards what follows, and changes of state */
 	pthread_cond_t changed;
 	bool runs;
 	pthread_t thread;
 	int64_t ill_since;
+	int64_t answered; /* clock_now() when the thread was last answered; 0: never */
 	struct error why; /* it is ill */
 };
 
@@ -99,13 +103,15 @@ static void become_well(struct source_health *h)
 		log_event(LOG_LEVEL_INFO, "source answers", "%s, after %.1f s", h->name,
 		        (double)(now - h->ill_since) / (double)SECOND);
 	}
+	h->answered = clock_now();
 	atomic_store(&h->state, WELL);
 }
 
 static int64_t how_long(const struct source_health *h)
 {
 	const int64_t ill = atomic_load(&h->state) == ILL ? (clock_now() - h->ill_since) / PATIENCE_PART : 0;
-	const int64_t limit = ill > patience ? ill : patience;
+	const int64_t usual = PATIENCE_TIMES * atomic_load(&h->usual), least = usual > patience ? usual : patience;
+	const int64_t limit = ill > least ? ill : least;
 	return limit < h->longest ? limit : h->longest;
 }
 
@@ -144,8 +150,10 @@ static void *watch(void *arg)
 
 void source_health_failed(struct source_health *h, int64_t taken)
 {
-	const enum state worse = taken >= slow ? SUSPECT_SLOW : SUSPECT;
+	const int64_t began = clock_now() - taken;
 	pthread_mutex_lock(&h->lock);
+	/* If it has answered meanwhile, only this object is slow to fail. */
+	const enum state worse = taken >= slow && began > h->answered ? SUSPECT_SLOW : SUSPECT;
 	if (!h->runs)
 		h->runs = pthread_create(&h->thread, NULL, watch, h) == 0;
 	if (h->runs && atomic_load(&h->state) < worse) {
@@ -153,6 +161,12 @@ void source_health_failed(struct source_health *h, int64_t taken)
 		pthread_cond_broadcast(&h->changed);
 	}
 	pthread_mutex_unlock(&h->lock);
+}
+
+void source_health_lacks(struct source_health *h, int64_t taken)
+{
+	const int64_t usual = atomic_load(&h->usual); /* one of two at a time may be lost */
+	atomic_store(&h->usual, usual + (taken - usual) / USUAL_PART);
 }
 
 bool source_health_is_good(struct source_health *h)

@@ -32,6 +32,8 @@ void source_health_free(struct source_health *h);
 
 /* A transfer failed; it had taken so many nanoseconds. */
 void source_health_failed(struct source_health *h, int64_t taken);
+/* It took so many nanoseconds to say that it lacks an object: the thread does not expect to be answered sooner. */
+void source_health_lacks(struct source_health *h, int64_t taken);
 /* Whether it is worth a request while another source can answer: it is not ill, nor suspect of being slow to fail. */
 bool source_health_is_good(struct source_health *h);
 /* Whether it is ill; then e gets why. */
