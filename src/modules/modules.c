@@ -149,11 +149,14 @@ static bool asks_store(struct modules *m, const struct module_want *w)
 }
 
 /* Whether a source that failed before the one that had the module may be asked again: it was ill, and has returned; or
- * it never was, and some time has passed. */
+ * it never was, and some time has passed: the longer, the longer the load took, as it may come to the same again and
+ * again. */
 static bool was_passed_over(const struct modules *m, const struct module *module, int64_t age)
 {
+	enum { LOAD_TIMES = 8 };
 	const struct load_context *context = &m->context;
-	const int64_t pause = context->config->revalidate_after > SECOND ? context->config->revalidate_after : SECOND;
+	const int64_t least = context->config->revalidate_after > SECOND ? context->config->revalidate_after : SECOND,
+	              pause = least + LOAD_TIMES * (module->since - module->passed_at);
 	return module->passed && (bucket_sources_returned(context->sources, module->passed, module->passed_at) ||
 	                                 (age > pause && bucket_sources_well(context->sources, module->passed)));
 }

@@ -100,6 +100,22 @@ def test_an_older_file_answers_only_while_the_first_source_fails(mode, everywher
         assert names(s, module) == ["newer"] and second.hits(module) == hits
 
 
+def test_one_object_that_fails_for_long_does_not_make_its_module_load_all_the_time():
+    """A load that took long is not made again each second, to find the older file once more."""
+    slow = 0.5
+    with Stack(symbols=[None, None], config=SETTINGS) as s:
+        first, second = s.buckets
+        module = add(first, "e.so", text_of("newer"))
+        add(second, "e.so", text_of("older"))
+        first.misbehave(module, "status:500")
+        second.misbehave(module, f"slow:{slow}")
+        began = time.monotonic()
+        while time.monotonic() - began < 6 * slow:
+            assert names(s, module) == ["older"]
+            time.sleep(slow / 10)
+        assert second.hits(module) == 1
+
+
 def test_what_only_the_source_that_fails_has_is_asked_for_when_it_returns():
     with Stack(symbols=[None, None], config={**SETTINGS, "failure_ttl_max": "100s", "failure_ttl_min": "100s"}) as s:
         first = s.bucket
