@@ -18,20 +18,24 @@ static bool take_segment(struct rest *r, struct text_segment *s)
 	       take_literal(r, "]");
 }
 
-/* The last " in NAME[…]" of the line; *end: just behind it. */
+/* The first " in NAME[…]" behind what tells of the address: names of programs and prefixes of logs, which stand before
+ * it, may have one, too. *end: just behind it. */
 static bool find_segment(struct rest line, struct str *name, struct text_segment *s, const char **end)
 {
-	const char *in = find_word(line.at, line.end, " in ");
-	for (; in; in = find_word(in + 1, line.end, " in ")) {
-		const char *from = in + strlen(" in "), *open = from;
-		while (open < line.end && (open = memchr(open + 1, '[', (size_t)(line.end - open - 1)))) {
-			struct rest rest = {open + 1, line.end};
-			if (!take_segment(&rest, s))
-				continue;
-			*name = between(from, open);
-			*end = rest.at;
-			return name->len > 0;
-		}
+	static const char *const words[] = {" ip ", " ip:", " nip ", "unhandled ", "epc = ", "ra  = ", "ra = "};
+	const char *in = NULL;
+	for (size_t i = 0; i < sizeof words / sizeof *words && !in; i++) {
+		const char *word = find_word(line.at, line.end, words[i]);
+		in = word ? find_word(word, line.end, " in ") : NULL;
+	}
+	const char *from = in ? in + strlen(" in ") : line.end, *open = from;
+	while (open < line.end && (open = memchr(open + 1, '[', (size_t)(line.end - open - 1)))) {
+		struct rest rest = {open + 1, line.end};
+		if (!take_segment(&rest, s))
+			continue;
+		*name = between(from, open);
+		*end = rest.at;
+		return true;
 	}
 	return false;
 }

@@ -314,7 +314,9 @@ static bool read_sanitized(struct text_reader *r, struct rest line)
 	if (!take_0x(&line, &f.offset) || !take_literal(&line, "]"))
 		return false;
 	const char *end = line.at;
-	struct rest below = {r->following.data, r->following.data + r->following.len};
+	/* as it is in the text: of a string, what comes next is in the same line, and this is of another one */
+	struct str following = r->mapped ? nothing : r->following;
+	struct rest below = {following.data, following.data + following.len};
 	const char *in = find_word(below.at, below.end, " in ");
 	if (take_literal(&line, " in "))
 		path = trimmed(between(line.at, line.end));

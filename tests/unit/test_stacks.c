@@ -1615,6 +1615,17 @@ static void test_kernel_of_other_processors(void **state)
 	        "11 ld-uClibc-1.0.39.so ld-uClibc-1.0.39.so/ 0x530b exec []\n12 libx.so libx.so/ 0x614 exec []\n");
 }
 
+/* What stands before the address may have the words that stand before the mapping. */
+static void test_kernel_of_a_program_with_in_in_its_name(void **state)
+{
+	(void)state;
+	expect("[ 7.3] plug in host[2]: segfault at 0 ip 00007f1416ff50f9 sp 00007fff79c78748 error 4 in "
+	       "libcrash.so[7f1416ff5000+1000]\n"
+	       "logged in rack 3: app[2]: segfault at 0 ip 00007f1416ff50f9 sp 00007fff79c78748 error 4 in "
+	       "plug in host[7f1416ff5000+1000]\n",
+	        "1 libcrash.so libcrash.so/ 0xf9 exec []\n2 plug in host plug in host/ 0xf9 exec []\n");
+}
+
 /* Envoy: the trampoline of signals is the first of a crash. */
 static void test_envoy(void **state)
 {
@@ -1714,6 +1725,37 @@ static void test_compute_sanitizer(void **state)
 	        "2 /lib/x86_64-linux-gnu/libcuda.so.1 libcuda.so.1/ 0x2dfbee image []\n"
 	        "6 libcuda.so libcuda.so/ 0x123455 image []\n7 /usr/lib/libcuda.so.1 libcuda.so.1/ 0x2b9d76 image "
 	        "[]\n");
+}
+
+/* In a string or among colours, what the next line of the text says is not of the frame, nor in the buffer of the line
+ * that is read: it has the frame's name alone. */
+static void test_compute_sanitizer_in_strings_and_colours(void **state)
+{
+	(void)state;
+#define ABOVE "=========     Host Frame: [0x20] in a.so\n"
+#define BELOW "=========                in /usr/lib/libcuda.so.1"
+	static const char *const cases[][3] = {
+	        {ABOVE "\033[31m=========     Host Frame:red [0x10]\033[0m\n" BELOW "\n", "red", ""},
+	        {ABOVE "=========     Host Frame:f&lt;int&gt; [0x10]\n" BELOW "\n", "f&lt;int&gt;", ""},
+	        {ABOVE "{\"log\":\"=========     Host Frame:quoted [0x10]\\n\"}\n{\"log\":\"" BELOW "\\n\"}\n",
+	                "quoted", ""},
+	        {ABOVE "=========     Host Frame:plain [0x10]\n" BELOW "\n", "plain", "/usr/lib/libcuda.so.1"}};
+#undef ABOVE
+#undef BELOW
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct found f = {.text = cases[i][0]};
+		struct text_reader *r = text_reader_new(10, take_frame, &f);
+		assert_non_null(r);
+		text_reader_tell_named(r);
+		assert_int_equal(read_in_pieces(r, f.text, strlen(f.text), SIZE_MAX), TEXT_OK);
+		assert_int_equal(f.count, 2);
+		const struct text_own *own = &f.frames[1].own;
+		struct str name = {f.text + own->function.at, own->function.len};
+		struct str module = {f.text + own->module.at, own->module.len};
+		assert_true(str_equal(name, str_from(cases[i][1])) && str_equal(module, str_from(cases[i][2])));
+		text_reader_free(r);
+		free(f.frames);
+	}
 }
 
 /* strace -k */
@@ -2356,7 +2398,7 @@ static void test_many_frames(void **state)
 	(void)state;
 	static const char *const units[] = {"#1 ", "+0x1)", " (/a+0x1", "a.so+0x1 ", "{\"function\":null,", "\"\\",
 	        "[0x1]", "(", "|", "{\"module\":\"a\",\"function\":null,\"module_offset\":\"0x1\"},", "<", "#0 0x1 (",
-	        "Module "};
+	        "Module ", " ip in [1+"};
 	char *text = malloc(TEXT_LINE_MAX);
 	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
 		size_t n = strlen(units[i]), len = 0, used;
@@ -2596,6 +2638,7 @@ int main(void)
 	        cmocka_unit_test(test_addresses_of_macos),
 	        cmocka_unit_test(test_metrickit),
 	        cmocka_unit_test(test_kernel_of_other_processors),
+	        cmocka_unit_test(test_kernel_of_a_program_with_in_in_its_name),
 	        cmocka_unit_test(test_envoy),
 	        cmocka_unit_test(test_seastar),
 	        cmocka_unit_test(test_esp_idf),
@@ -2603,6 +2646,7 @@ int main(void)
 	        cmocka_unit_test(test_folly),
 	        cmocka_unit_test(test_intel_fortran),
 	        cmocka_unit_test(test_compute_sanitizer),
+	        cmocka_unit_test(test_compute_sanitizer_in_strings_and_colours),
 	        cmocka_unit_test(test_strace),
 	        cmocka_unit_test(test_ips),
 	        cmocka_unit_test(test_sentry),
