@@ -112,8 +112,8 @@ static void test_everything_is_answered(void **state)
 	assert_answer(m, 0x110, "inner again dir with blanks/b.h:2 < outer+0x10/0x80 dir with blanks/b.h:5");
 	assert_answer(m, 0x12f,
 	        "a_name_that_is_too_long_to_lie_in_the_code_page_of_those_that_use_it(int, char) "
-	        "/a/path/that/is/too/long/to/lie/in/the/code/page/of/those/that/use/it/c.h:3 < inner again ?:6 < "
-	        "outer+0x2f/0x80 dir with blanks/b.h:5");
+	        "/a/path/that/is/too/long/to/lie/in/the/code/page/of/those/that/use/it/c.h:3 < inner again "
+	        "dir with blanks/b.h:6 < outer+0x2f/0x80 dir with blanks/b.h:5");
 	assert_answer(m, 0x143, "nested+0x3/0x4 renamed.c:44");
 	assert_answer(m, 0x14f,
 	        "old form dir with blanks/b.h:4 < inner again renamed.c:9 < outer+0x4f/0x80 dir with blanks/b.h:5");
