@@ -143,9 +143,10 @@ static uint64_t kept_max(const struct records *x)
 
 static uint64_t slot_bytes(const struct sympages *m)
 {
-	return m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap +
-	       (m->slots[SLOT_FILES].cap + m->slots[SLOT_ORIGINS].cap + m->slots[SLOT_NAMES].cap) *
-	               sizeof(struct map64_slot);
+	uint64_t bytes = m->strings.cap * (uint64_t)sizeof *m->strings.slots + m->strings.texts_cap;
+	for (unsigned i = 0; i < SLOT_KINDS; i++)
+		bytes += m->slots[i].cap * sizeof(struct map64_slot);
+	return bytes;
 }
 
 uint64_t sympages_bytes(const struct sympages *m)

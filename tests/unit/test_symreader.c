@@ -803,6 +803,17 @@ static void make_distinct(struct buffer *t, unsigned n)
 		        i, i, i * 0x40, i * 0x40, i);
 }
 
+/* One function, whose calls are of functions of as many files: in the form of 2021, which says that once for each. */
+static void make_files_of_origins(struct buffer *t, unsigned n)
+{
+	text_add(t, "MODULE a b 0 c\n");
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, "FILE %u %u.c\nINLINE_ORIGIN %u %u o%u\n", i, i, i, i, i);
+	text_add(t, "FUNC 0 %x 0 f\n", 8 * n);
+	for (unsigned i = 0; i < n; i++)
+		text_add(t, "INLINE 0 1 %u %x 4\n", i, 8 * i);
+}
+
 /* Functions that lie in others, some of them large, so that they are kept, dropped, and spare. */
 static void make_kept(struct buffer *t, unsigned n)
 {
@@ -857,6 +868,15 @@ static void check_counted(const struct buffer *t, uint64_t most, uint64_t last)
 	alloc_watched();
 	symspans_free(s);
 	symreader_free(x);
+}
+
+static void test_files_of_origins_are_counted(void **state)
+{
+	(void)state;
+	struct buffer t = text_new();
+	make_files_of_origins(&t, 17000);
+	check_counted(&t, 16 << 20, 16 << 20);
+	buffer_release(&t);
 }
 
 static void test_what_is_counted_is_held(void **state)
@@ -1031,6 +1051,7 @@ int main(void)
 	        cmocka_unit_test(test_a_large_function_that_others_interrupt_is_read_once),
 	        cmocka_unit_test(test_memory_of_pages),
 	        cmocka_unit_test(test_what_is_counted_is_held),
+	        cmocka_unit_test(test_files_of_origins_are_counted),
 	        cmocka_unit_test(test_no_memory),
 	        cmocka_unit_test(test_a_page_after_one_that_lacked_memory),
 	        cmocka_unit_test(test_names_in_another_order_than_addresses),
