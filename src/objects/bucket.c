@@ -480,27 +480,28 @@ static bool is_symstore_path(const char *path)
 	return strcmp(file, "file.ptr") == 0 || (strlen(file) == name && strncasecmp(file, path, name - 1) == 0);
 }
 
-/* In a symstore of two levels all is below the first two characters of its first part. NULL: it is too long, or cannot
- * be there. */
-static const char *plain_path(char to[BUCKET_PATH_MAX], const struct source *s, const char *path)
+/* In a symstore of two levels, or if it is taken for one, all is below the first two characters of its first part.
+ * NULL: it is too long, or cannot be there. */
+static const char *plain_path(char to[BUCKET_PATH_MAX], const struct source *s, const char *path, bool below)
 {
 	if (strlen(path) > BUCKET_PLAIN_MAX)
 		return NULL;
-	if (!s->two_levels && !(atomic_load(&s->has_index2) && is_symstore_path(path)))
+	if (!below && !s->two_levels && !(atomic_load(&s->has_index2) && is_symstore_path(path)))
 		return path;
 	int first = (int)strnlen(path, 2);
 	snprintf(to, BUCKET_PATH_MAX, "%.*s/%s", first, path, path);
 	return strncmp(to, "../", 3) != 0 && strncmp(to, "./", 2) != 0 ? to : NULL;
 }
 
-/* A symstore of two levels has an index2.txt, whatever is in it. Not of use to a transfer that has begun. */
-static void look_for_index2(struct bucket_client *c, unsigned source, const char *path, const atomic_bool *cancel)
+/* A symstore of two levels has an index2.txt, whatever is in it. Not of use to a transfer that has begun. False: it
+ * cannot be read now, so what is missing may be a level below. */
+static bool look_for_index2(struct bucket_client *c, unsigned source, const char *path, const atomic_bool *cancel)
 {
 	struct source *s = &c->sources->items[source];
 	const int64_t now = clock_now(), looked = atomic_load(&s->index2_looked);
 	if (s->kind != BUCKET_ELF || s->two_levels || atomic_load(&s->has_index2) || !is_symstore_path(path) ||
 	        (looked && now - looked < INDEX2_AGAIN * SECOND))
-		return;
+		return true;
 	struct bucket_raw_sink sink = {.add = discard};
 	struct bucket_result result = {0};
 	bucket_body_start_raw(&c->body, &sink, INDEX2_MAX);
@@ -508,17 +509,19 @@ static void look_for_index2(struct bucket_client *c, unsigned source, const char
 	try_source(c, source, "index2.txt", cancel, &result);
 	if (result.outcome == BUCKET_OK)
 		atomic_store(&s->has_index2, true);
-	if (result.outcome != BUCKET_FAILED && result.outcome != BUCKET_ABORTED)
+	const bool known = result.outcome != BUCKET_FAILED && result.outcome != BUCKET_ABORTED;
+	if (known)
 		atomic_store(&s->index2_looked, now);
+	return known;
 }
 
-/* Of a path: the body is ready to take it. */
-static void fetch_path(struct bucket_client *c, unsigned source, const char *path, const atomic_bool *cancel,
-        struct bucket_result *result)
+/* Of a path: the body is ready to take it. below: as in plain_path. */
+static void fetch_path(struct bucket_client *c, unsigned source, const char *path, bool below,
+        const atomic_bool *cancel, struct bucket_result *result)
 {
 	char text[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
-	const char *whole = plain_path(text, &c->sources->items[source], path);
+	const char *whole = plain_path(text, &c->sources->items[source], path, below);
 	c->body.no_page = true;
 	if (whole)
 		try_source(c, source, whole, cancel, result);
@@ -529,17 +532,25 @@ static void fetch_path(struct bucket_client *c, unsigned source, const char *pat
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	look_for_index2(c, source, path, cancel);
+	const bool known = look_for_index2(c, source, path, cancel);
 	bucket_body_start(&c->body, sink, max);
-	fetch_path(c, source, path, cancel, result);
+	fetch_path(c, source, path, false, cancel, result);
+	if (known || result->outcome != BUCKET_MISSING)
+		return;
+	bucket_body_start(&c->body, sink, max);
+	fetch_path(c, source, path, true, cancel, result);
 }
 
 void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	look_for_index2(c, source, path, cancel);
+	const bool known = look_for_index2(c, source, path, cancel);
 	bucket_body_start_raw(&c->body, sink, max);
-	fetch_path(c, source, path, cancel, result);
+	fetch_path(c, source, path, false, cancel, result);
+	if (known || result->outcome != BUCKET_MISSING)
+		return;
+	bucket_body_start_raw(&c->body, sink, max);
+	fetch_path(c, source, path, true, cancel, result);
 }
 
 char *bucket_locate_path(
@@ -550,10 +561,13 @@ char *bucket_locate_path(
 	*result = (struct bucket_result){.outcome = BUCKET_FAILED};
 	if (!s->backend->locate)
 		return NULL;
-	look_for_index2(c, source, path, NULL);
-	const char *whole = plain_path(text, s, path);
+	const bool known = look_for_index2(c, source, path, NULL);
+	const char *whole = plain_path(text, s, path, false);
 	void *own = whole ? own_client(c, source) : NULL;
-	return own ? s->backend->locate(own, whole, zstd, result) : NULL;
+	char *url = own ? s->backend->locate(own, whole, zstd, result) : NULL;
+	if (!url && !known && own && result->outcome == BUCKET_MISSING && (whole = plain_path(text, s, path, true)))
+		url = s->backend->locate(own, whole, zstd, result);
+	return url;
 }
 
 bool bucket_source_is_folder(const struct bucket_sources *s, unsigned source)

@@ -420,6 +420,19 @@ def test_a_symstore_of_two_levels(made, tmp_path):
             assert asked.count("/index2.txt") == 1 and not [path for path in asked if path.startswith(("/x6/", "/ot/"))]
 
 
+def test_a_symstore_whose_index2_cannot_be_read_lacks_nothing(tmp_path):
+    """What is a level below is not remembered as missing because index2.txt failed once."""
+    path = "x64.pdb/0123456789ABCDEF0123456789ABCDEF1/x64.pdb"
+    stack = Stack(symbols=[tmp_path], memcached=0)
+    file = tmp_path / "x6" / path
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"abc")
+    stack.config.update(source=f"elf+http://127.0.0.1:{stack.bucket.port}/", file_downloads="stream")
+    with stack as s:
+        s.bucket.control("status:503", "index2.txt")
+        assert s.client.get(f"/{path}").status == 200
+
+
 def test_a_file_ptr_is_refused_with_a_word(made, tmp_path):
     ident = pdb_id(made.path("x64.pdb"))
     (tmp_path / "x64.pdb" / ident).mkdir(parents=True)
