@@ -51,17 +51,23 @@ const char *text_scan_line(const char *from, const char *end, unsigned *signs)
 	unsigned head = 0;
 #ifdef __SSE2__
 	__m128i plus = _mm_setzero_si128(), brace = plus, quote = plus, paren = plus, hex = plus, build = plus;
+	static const uint8_t before[32] = {
+	        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 	int line_feeds = 0;
 	for (; end - from > 16 && !line_feeds; from += 16) {
 		__m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)from),
 		        next = _mm_loadu_si128((const __m128i *)(const void *)(from + 1));
+		line_feeds = _mm_movemask_epi8(are(bytes, '\n'));
+		if (line_feeds) /* what comes behind has no sign */
+			bytes = _mm_and_si128(bytes,
+			        _mm_loadu_si128((const __m128i *)(const void *)(before + 16 -
+			                                                        __builtin_ctz((unsigned)line_feeds))));
 		plus = _mm_or_si128(plus, are(bytes, '+'));
 		brace = _mm_or_si128(brace, _mm_cmpgt_epi8(bytes, _mm_set1_epi8('z')));
 		quote = _mm_or_si128(quote, are(_mm_or_si128(bytes, _mm_set1_epi8(1)), '#'));
 		paren = _mm_or_si128(paren, are(bytes, '('));
 		hex = _mm_or_si128(hex, _mm_and_si128(are(bytes, '0'), are(next, 'x')));
 		build = _mm_or_si128(build, _mm_and_si128(are(bytes, 'd'), are(next, '-')));
-		line_feeds = _mm_movemask_epi8(are(bytes, '\n'));
 	}
 	*signs = head = any(plus, SIGN_PLUS) | any(brace, SIGN_BRACE) | any(quote, SIGN_QUOTE) |
 	                any(paren, SIGN_PAREN) | any(hex, SIGN_HEX) | any(build, SIGN_BUILD);

@@ -12,9 +12,10 @@ enum text_sign {
 	SIGN_BUILD = 32, /* d-, as in build-id */
 };
 
-/* The line feed, or end if there is none. *signs: the signs before it; there may be others that come soon after it. */
+/* The line feed, or end if there is none. *signs: the signs before it, and no others: what is found in
+ * a line may not depend on how much of the next one has come. */
 const char *text_scan_line(const char *from, const char *end, unsigned *signs);
-/* The same, byte by byte and exact: for processors without SSE2, and for tests. */
+/* The same, byte by byte: for processors without SSE2, and for tests. */
 const char *text_scan_line_plain(const char *from, const char *end, unsigned *signs);
 
 #endif

@@ -2255,6 +2255,9 @@ static void test_signs_by_sixteen_and_one_by_one(void **state)
 {
 	static const char letters[] = "0xd-+{|}\"#(\n az\x7f\x80\xff";
 	(void)state;
+	/* whether the next line has come does not matter: "Backtrace:" is no heading here, but its line had a 0x behind
+	 * it */
+	expect("  lr : 0000aaaad5c50754#012{#012Backtrace:\n    0x1e0b2c1", "");
 	uint64_t seed = seed_of(31);
 	for (unsigned i = 0; i < 20000; i++) {
 		char text[100];
@@ -2264,9 +2267,7 @@ static void test_signs_by_sixteen_and_one_by_one(void **state)
 		unsigned fast, plain;
 		const char *stop = text_scan_line_plain(text, text + len, &plain);
 		assert_ptr_equal(text_scan_line(text, text + len, &fast), stop);
-		assert_int_equal(plain & ~fast, 0);
-		if (stop == text + len)
-			assert_int_equal(fast, plain);
+		assert_int_equal(fast, plain); /* also where another line follows: texts come in pieces */
 	}
 }
 
