@@ -65,10 +65,15 @@ static bool package_at(struct split_source *s, const char *dir, const char *more
 	       !open_package(&s->package, path, NULL);
 }
 
-/* A debug file may have its package's sections itself. */
+/* A debug file may have its package's sections itself. Looks before it opens them, which may inflate much. */
 static bool is_own_package(struct split_source *s)
 {
-	if (open_package(&s->package, s->dwarf_path, NULL))
+	struct elf_file f;
+	if (elf_file_open_any(&f, s->dwarf_path, NULL))
+		return false;
+	bool has_index = elf_find_section(f.elf, ".debug_cu_index");
+	elf_file_close(&f);
+	if (!has_index || open_package(&s->package, s->dwarf_path, NULL))
 		return false;
 	bool is = s->package.index.version > 0;
 	if (!is)

@@ -1728,6 +1728,7 @@ def check_named_temporary(tool, program, folder):
     subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=WITHOUT_TMPFILE.encode(), check=True, timeout=SECONDS)
     done = subprocess.run([tool, program], capture_output=True, timeout=SECONDS, check=False, env={"TMPDIR": place, "LD_PRELOAD": library})
     check("temporary", b"nameless file refused" in done.stderr and done.stdout == dump(tool, program), done.stderr)
+    check("temporary", done.stderr.count(b"nameless file refused") == 1, "sections are inflated once", done.stderr)
     check("temporary", not os.listdir(place), os.listdir(place))
 
 
