@@ -372,6 +372,12 @@ static void begin_list(struct text_reader *r, struct str key)
 	}
 }
 
+/* In the text, where colours may stand in it; not empty. */
+static uint32_t length_of(const struct text_reader *r, const char *from, const char *to)
+{
+	return (uint32_t)(text_position(r, to - 1) + 1 - text_position(r, from));
+}
+
 static void take_null(const struct text_reader *r, struct text_object *o, struct str key, const char *value)
 {
 	static const struct {
@@ -383,8 +389,9 @@ static void take_null(const struct text_reader *r, struct text_object *o, struct
 		if (!str_equal(key, str_from(values[i].key)))
 			continue;
 		o->unnamed = o->unnamed || values[i].style == TEXT_JSON_FUNCTION;
-		o->edits[o->edit_count++] = (struct text_edit){
-		        .at = text_position(r, value), .cut = strlen("null"), .style = (uint8_t)values[i].style};
+		o->edits[o->edit_count++] = (struct text_edit){.at = text_position(r, value),
+		        .cut = length_of(r, value, value + strlen("null")),
+		        .style = (uint8_t)values[i].style};
 	}
 }
 
@@ -405,7 +412,8 @@ static void take_node_path(const struct text_reader *r, struct text_object *o, s
 
 static struct text_span span_of(const struct text_reader *r, struct str value)
 {
-	return (struct text_span){text_position(r, value.data), (uint32_t)value.len, TEXT_STRING};
+	uint32_t len = value.len ? length_of(r, value.data, value.data + value.len) : 0;
+	return (struct text_span){text_position(r, value.data), len, TEXT_STRING};
 }
 
 /* "f(int) [/usr/bin/node]" of Node.js tells the module, too. */
@@ -453,7 +461,7 @@ static void take_function(const struct text_reader *r, struct text_object *o, st
 		take_node_path(r, o, value);
 	else if (!o->named && value.len)
 		o->unknown = (struct text_edit){.at = text_position(r, from),
-		        .cut = (uint32_t)(value.data + value.len + 1 - from),
+		        .cut = length_of(r, from, value.data + value.len + 1),
 		        .style = TEXT_JSON_SENTRY_MEMBERS};
 }
 

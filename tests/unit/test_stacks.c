@@ -1573,6 +1573,15 @@ static void test_addresses_of_macos(void **state)
 	        "12 no module []\n");
 }
 
+/* As jq -C writes it: what goes has colours in it, and all of it goes. */
+static void test_json_with_colours_in_what_goes(void **state)
+{
+	(void)state;
+	expect("{\"frames\":[{\"instruction_addr\":\"0x1001\",\033[34;1m\"function\"\033[0m:\033[0;32m\"<unknown>"
+	       "\"\033[0m}]}\n",
+	        "1 no module [\"function\"\033[0m:\033[0;32m\"<unknown>\"]\n");
+}
+
 /* MetricKit: members in any order; deep trees; the innermost call is outside. */
 static void test_metrickit(void **state)
 {
@@ -2662,6 +2671,7 @@ int main(void)
 	        cmocka_unit_test(test_engines),
 	        cmocka_unit_test(test_dart),
 	        cmocka_unit_test(test_json_of_mongodb_and_abrt),
+	        cmocka_unit_test(test_json_with_colours_in_what_goes),
 	        cmocka_unit_test(test_samples_in_pieces),
 	        cmocka_unit_test(test_odd_paths),
 	        cmocka_unit_test(test_prefixes_of_unknown_forms),
