@@ -515,13 +515,23 @@ static bool look_for_index2(struct bucket_client *c, unsigned source, const char
 	return known;
 }
 
-/* Of a path: the body is ready to take it. below: as in plain_path. */
-static void fetch_path(struct bucket_client *c, unsigned source, const char *path, bool below,
-        const atomic_bool *cancel, struct bucket_result *result)
+/* Where the bytes of a path go: one of both. */
+struct path_sink {
+	const struct bucket_sink *sink;
+	const struct bucket_raw_sink *raw;
+};
+
+/* below: as in plain_path. */
+static void fetch_at(struct bucket_client *c, unsigned source, const char *path, bool below, uint64_t max,
+        struct path_sink to, const atomic_bool *cancel, struct bucket_result *result)
 {
 	char text[BUCKET_PATH_MAX];
 	*result = (struct bucket_result){0};
 	const char *whole = plain_path(text, &c->sources->items[source], path, below);
+	if (to.raw)
+		bucket_body_start_raw(&c->body, to.raw, max);
+	else
+		bucket_body_start(&c->body, to.sink, max);
 	c->body.no_page = true;
 	if (whole)
 		try_source(c, source, whole, cancel, result);
@@ -529,28 +539,26 @@ static void fetch_path(struct bucket_client *c, unsigned source, const char *pat
 		bucket_result_set(result, BUCKET_MISSING, "the path is too long");
 }
 
+/* Both places are looked in while it is not known how many levels the source has. */
+static void fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max, struct path_sink to,
+        const atomic_bool *cancel, struct bucket_result *result)
+{
+	const bool known = look_for_index2(c, source, path, cancel);
+	fetch_at(c, source, path, false, max, to, cancel, result);
+	if (!known && result->outcome == BUCKET_MISSING)
+		fetch_at(c, source, path, true, max, to, cancel, result);
+}
+
 void bucket_fetch_path(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	const bool known = look_for_index2(c, source, path, cancel);
-	bucket_body_start(&c->body, sink, max);
-	fetch_path(c, source, path, false, cancel, result);
-	if (known || result->outcome != BUCKET_MISSING)
-		return;
-	bucket_body_start(&c->body, sink, max);
-	fetch_path(c, source, path, true, cancel, result);
+	fetch_path(c, source, path, max, (struct path_sink){.sink = sink}, cancel, result);
 }
 
 void bucket_fetch_path_raw(struct bucket_client *c, unsigned source, const char *path, uint64_t max,
         const struct bucket_raw_sink *sink, const atomic_bool *cancel, struct bucket_result *result)
 {
-	const bool known = look_for_index2(c, source, path, cancel);
-	bucket_body_start_raw(&c->body, sink, max);
-	fetch_path(c, source, path, false, cancel, result);
-	if (known || result->outcome != BUCKET_MISSING)
-		return;
-	bucket_body_start_raw(&c->body, sink, max);
-	fetch_path(c, source, path, true, cancel, result);
+	fetch_path(c, source, path, max, (struct path_sink){.raw = sink}, cancel, result);
 }
 
 char *bucket_locate_path(
