@@ -9,6 +9,7 @@
 #include "api/services.h"
 #include "api/stored.h"
 #include "api/sym_path.h"
+#include "symfiles/code_notes.h"
 
 static void refuse(struct exchange *x, enum err code, const char *text)
 {
@@ -33,7 +34,7 @@ static bool redirect_by_code(struct exchange *x, const struct symfile *file)
 {
 	struct code_module m;
 	struct error e;
-	enum err err = symfiles_find_code(services_symfiles(), file->name, file->id, &m, &e);
+	enum err err = code_note_find(file->name, file->id, &m, exchange_cancel(x), &e);
 	if (err == ERR_MISSING)
 		return false;
 	if (err)

@@ -267,7 +267,7 @@ struct load *load_new(struct load_context *context, const struct module_want *w)
 	return l;
 }
 
-void load_free(struct load *l)
+static void load_free(struct load *l)
 {
 	metric_add(M_LOADS_IN_FLIGHT, -1);
 	free(l);

@@ -85,7 +85,6 @@ void loads_release(struct loads *ls);
 
 /* A load for this want; NULL if out of memory. */
 struct load *load_new(struct load_context *context, const struct module_want *w);
-void load_free(struct load *l);
 
 /* These are modules_load and modules_leave. */
 enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count);

@@ -116,7 +116,7 @@ enum err code_note_find(
 	struct symbfile_store *store = notes.store;
 	pthread_mutex_unlock(&notes.lock);
 	if (!store)
-		return error_set(e, ERR_MISSING, "sym_store is not set");
+		return error_set(e, ERR_MISSING, "this server has no uploaded symbol files (sym_store is not set)");
 	struct store_client *c = store_client_take(store);
 	enum err err = c ? code_id_get(c, code_file, code_id, m, cancel, e) : no_memory(e);
 	store_client_give(c);

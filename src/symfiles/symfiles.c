@@ -55,7 +55,7 @@ struct symbfile_store *symfiles_store(const struct symfiles *s)
 
 /* ---- one file ---- */
 
-struct asking {
+struct symfile_search {
 	struct symfiles *symfiles;
 	struct bucket_client *client;
 	const struct symfile *file;
@@ -64,7 +64,7 @@ struct asking {
 	struct bucket_result failed;  /* of the last that failed */
 };
 
-static void get_object(const struct asking *a, unsigned source, struct str id)
+static void get_object(const struct symfile_search *a, unsigned source, struct str id)
 {
 	const struct symfiles_reader *reader = a->reader;
 	const struct bucket_object object = {a->file->name, id};
@@ -75,7 +75,7 @@ static void get_object(const struct asking *a, unsigned source, struct str id)
 }
 
 /* The same of a file that is no symbol file. */
-static void get_path(const struct asking *a, unsigned source, const char *path)
+static void get_path(const struct symfile_search *a, unsigned source, const char *path)
 {
 	const struct symfiles_reader *reader = a->reader;
 	const uint64_t max = a->symfiles->config->executable_max_size;
@@ -85,7 +85,7 @@ static void get_path(const struct asking *a, unsigned source, const char *path)
 	bucket_fetch_path_raw(a->client, source, path, max, &reader->sink, reader->cancel, a->result);
 }
 
-static void get_paths(const struct asking *a, unsigned source)
+static void get_paths(const struct symfile_search *a, unsigned source)
 {
 	char path[SYMFILE_PATH_MAX];
 	const enum bucket_kind kind = bucket_source_kind(a->symfiles->sources, source);
@@ -98,7 +98,7 @@ static void get_paths(const struct asking *a, unsigned source)
 /* Once the reader has been given anything, there is no second try. */
 static enum source_answer ask(void *arg, unsigned source, struct str id)
 {
-	struct asking *a = arg;
+	struct symfile_search *a = arg;
 	*a->result = (struct bucket_result){0};
 	if (a->file->path)
 		get_paths(a, source);
@@ -117,7 +117,7 @@ static enum source_answer ask(void *arg, unsigned source, struct str id)
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e)
 {
-	struct asking a = {s, bucket_client_take(s->sources), file, reader, result, {0}};
+	struct symfile_search a = {s, bucket_client_take(s->sources), file, reader, result, {0}};
 	struct source_search search = {.kinds = UINT_MAX,
 	        .id = file->path ? str_from("") : file->id,
 	        .tries = s->config->bucket_retries,
@@ -136,18 +136,6 @@ enum err symfiles_get(struct symfiles *s, const struct symfile *file, const stru
 		bucket_result_set(result, BUCKET_ABORTED, "cancelled");
 	bucket_client_give(a.client);
 	return ERR_OK;
-}
-
-enum err symfiles_find_code(
-        struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e)
-{
-	struct symbfile_store *store = symfiles_store(s);
-	if (!store)
-		return error_set(e, ERR_MISSING, "this server has no uploaded symbol files (sym_store is not set)");
-	struct store_client *c = store_client_take(store);
-	enum err err = c ? code_id_get(c, code_file, code_id, m, NULL, e) : no_memory(e);
-	store_client_give(c);
-	return err;
 }
 
 /* ---- what is missing ---- */

@@ -56,10 +56,6 @@ struct symfiles_reader {
 enum err symfiles_get(struct symfiles *s, const struct symfile *file, const struct symfiles_reader *reader,
         struct bucket_result *result, struct error *e);
 
-/* The uploaded module that has this code file and code id. ERR_MISSING: there is none; or as symfiles_get. */
-enum err symfiles_find_code(
-        struct symfiles *s, struct str code_file, struct str code_id, struct code_module *m, struct error *e);
-
 /* Where things stood when a file was asked for; a miss is not remembered if they have changed meanwhile. */
 struct symfiles_since {
 	uint64_t marker;    /* of the file, in memcached */
