@@ -72,7 +72,7 @@ static enum err judge(const struct bucket_result *r, const struct elf_source_rep
 	        "a source cannot be read right now; try again");
 }
 
-struct asking {
+struct executable_search {
 	struct elf_code *code;
 	struct bucket_client *client;
 	const struct build_id_question *question;
@@ -84,7 +84,7 @@ struct asking {
 /* What a taker has got cannot be taken back. */
 static enum source_answer ask(void *arg, unsigned source, struct str id)
 {
-	struct asking *a = arg;
+	struct executable_search *a = arg;
 	struct bucket_result result;
 	(void)id;
 	elf_source_load(&a->code->sources, a->client, source, a->question, a->taker, &result, a->report);
@@ -105,7 +105,7 @@ static enum source_answer ask(void *arg, unsigned source, struct str id)
 static enum err ask_sources(struct elf_code *code, const struct build_id_question *question,
         const struct elf_taker *taker, struct elf_source_report *report, bool *passed, struct error *e)
 {
-	struct asking a = {.code = code,
+	struct executable_search a = {.code = code,
 	        .client = bucket_client_take(code->buckets),
 	        .question = question,
 	        .taker = taker,

@@ -326,7 +326,7 @@ static enum err fetch(struct bucket_client *client, unsigned source, const char 
 	return judge(&result, e);
 }
 
-struct asking {
+struct source_file_search {
 	struct bucket_client *client;
 	const char *path;
 	const atomic_bool *cancel;
@@ -336,7 +336,7 @@ struct asking {
 
 static enum source_answer ask(void *arg, unsigned source, struct str id)
 {
-	struct asking *a = arg;
+	struct source_file_search *a = arg;
 	(void)id;
 	fetch_once(a->client, source, a->path, a->cancel, a->out, &a->result);
 	switch (a->result.outcome) {
@@ -365,7 +365,7 @@ static enum err from_debuginfod(const struct source_code *s, struct bucket_clien
 	build_id_hex(hex, id->bytes, id->len);
 	int n = snprintf(url, sizeof url, "%s%s%s", before, hex, after);
 	*percent_encode(url + n, str_from(path), true) = 0;
-	struct asking a = {client, url, cancel, out, {.outcome = BUCKET_FAILED}};
+	struct source_file_search a = {client, url, cancel, out, {.outcome = BUCKET_FAILED}};
 	struct source_search search = {.kinds = 1u << BUCKET_DEBUGINFOD,
 	        .tries = s->config->bucket_retries,
 	        .cancel = cancel,

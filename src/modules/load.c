@@ -329,7 +329,7 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 
 /* ---- sources ---- */
 
-struct asking {
+struct module_search {
 	struct loader *loader;
 	struct load *load;
 	struct str name;
@@ -338,7 +338,7 @@ struct asking {
 
 static enum source_answer ask(void *arg, unsigned source, struct str id)
 {
-	struct asking *a = arg;
+	struct module_search *a = arg;
 	struct load *l = a->load;
 	const struct load_context *context = a->loader->context;
 	const bool is_sym = bucket_source_kind(context->sources, source) == BUCKET_SYMS;
@@ -372,7 +372,7 @@ static enum source_answer ask(void *arg, unsigned source, struct str id)
  * be read now. */
 static void search_sources(struct loader *r, struct load *l, struct bucket_object object, unsigned kinds)
 {
-	struct asking a = {.loader = r, .load = l, .name = object.name, .corrupt = {.class = OUTCOME_NONE}};
+	struct module_search a = {.loader = r, .load = l, .name = object.name, .corrupt = {.class = OUTCOME_NONE}};
 	struct source_search search = {.kinds = kinds,
 	        .id = object.id,
 	        .tries = r->context->config->bucket_retries,
