@@ -217,25 +217,33 @@ def measure(options, folder):
     return lines + beside_gsym(options, files[-1])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="a small program, one round")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+def run_alone(options, measure, text):
+    """Measures with the programs of a build, and prints the lines as JSON or by text()."""
     options.build = os.path.abspath(options.build)
     options.rounds = 1 if options.quick else options.rounds
     stack.DAEMON[:] = [os.path.join(options.build, "symbolicated")]
-    with tempfile.TemporaryDirectory(prefix="sym-bench-executables-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sym-bench-") as folder:
         os.chmod(folder, 0o755)
         lines = measure(options, folder)
     if options.json:
         print(json.dumps({"lines": lines}))
         return
     for row in lines:
-        figure = "not measured" if row["figure"] is None else f"{row['figure']:.2f} {row['unit']} ({row['min']:.2f} to {row['max']:.2f})"
-        print(f"{row['line']}: {figure} {row.get('target', '')} {row.get('note', '')}".rstrip())
+        print(text(row).rstrip())
+
+
+def shown(row):
+    figure = "not measured" if row["figure"] is None else f"{row['figure']:.2f} {row['unit']} ({row['min']:.2f} to {row['max']:.2f})"
+    return f"{row['line']}: {figure} {row.get('target', '')} {row.get('note', '')}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="a small program, one round")
+    parser.add_argument("--json", action="store_true")
+    run_alone(parser.parse_args(), measure, shown)
 
 
 if __name__ == "__main__":

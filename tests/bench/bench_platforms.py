@@ -21,8 +21,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "wire")]
-import stack  # noqa: E402
-from bench_executables import line, used_by  # noqa: E402
+from bench_executables import line, run_alone, used_by  # noqa: E402
 from platforms import call, tool  # noqa: E402
 from report import short  # noqa: E402
 from stack import Stack  # noqa: E402
@@ -181,6 +180,11 @@ def measure(options, folder):
     return lines + beside(what, options.rounds, [symbtool, "symbolicate", dsym, hex(code)], [tool("llvm-symbolizer"), f"--obj={dsym}", hex(code)], "llvm-symbolizer")
 
 
+def shown(row):
+    of = f" ({row['ours']} to {row['against']})" if "ours" in row else ""
+    return f"{row['line']}: {row['figure']:.2f} {row['unit']}{of} {row.get('target', '')} {row.get('note', '')}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
@@ -189,19 +193,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--modules", type=int, default=115)
     parser.add_argument("--server", action="store_true", help="the first answer of a server, too")
-    options = parser.parse_args()
-    options.build = os.path.abspath(options.build)
-    options.rounds = 1 if options.quick else options.rounds
-    stack.DAEMON[:] = [os.path.join(options.build, "symbolicated")]
-    with tempfile.TemporaryDirectory(prefix="sym-bench-platforms-") as folder:
-        os.chmod(folder, 0o755)
-        lines = measure(options, folder)
-    if options.json:
-        print(json.dumps({"lines": lines}))
-        return
-    for row in lines:
-        of = f" ({row['ours']} to {row['against']})" if "ours" in row else ""
-        print(f"{row['line']}: {row['figure']:.2f} {row['unit']}{of} {row.get('target', '')} {row.get('note', '')}".rstrip())
+    run_alone(parser.parse_args(), measure, shown)
 
 
 if __name__ == "__main__":

@@ -224,3 +224,24 @@ def axe():
         os.replace(script + ".new", script)
     with open(script, encoding="utf-8") as f:
         return f.read()
+
+# Of test files that use them by name.
+
+
+@pytest.fixture(scope="module")
+def stack():
+    with served() as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("chromium")) as d:
+        yield d
+
+
+@pytest.fixture
+def page(driver, stack):
+    one = Page(driver, stack.node.nginx.port).open()
+    yield one
+    one.quiet()

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from browser import APP, BODY, CHROMIUM, DRIVER, Page, browser, front, served
+from browser import APP, BODY, CHROMIUM, DRIVER, Page, driver, front, page, stack  # noqa: F401
 from stack import ROOT
 from symbols import debug_id
 
@@ -31,25 +31,6 @@ WITHOUT_IDS = """==7==ERROR: AddressSanitizer: heap-use-after-free
     #0 0x55d9c3a01010  (/opt/app+0x1010)
     #1 0x7f3fa0e45249  (/opt/libextra.so+0x27249)
 """
-
-
-@pytest.fixture(scope="module")
-def stack():
-    with served() as s:
-        yield s
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("chromium")) as d:
-        yield d
-
-
-@pytest.fixture
-def page(driver, stack):
-    one = Page(driver, stack.node.nginx.port).open()
-    yield one
-    one.quiet()
 
 
 def asked(stack):

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from browser import APP, BODY, CHROMIUM, DRIVER, SIZES, Page, axe, browser, front, served
+from browser import APP, BODY, CHROMIUM, DRIVER, SIZES, Page, axe, driver, front, stack  # noqa: F401
 from stack import ROOT
 from symbols import debug_id
 
@@ -23,12 +23,6 @@ NOBODY_ALLOWED = ("symbolicated.d/allow.conf", r"127\.0\.0\.0/8 1;", "127.0.0.0/
 
 
 @pytest.fixture(scope="module")
-def stack():
-    with served() as s:
-        yield s
-
-
-@pytest.fixture(scope="module")
 def small(stack):
     with front(stack, "small", SMALL) as nginx:
         yield nginx
@@ -38,12 +32,6 @@ def small(stack):
 def busy(stack):
     with front(stack, "busy", NOBODY_ALLOWED, SLOW_RATE, NO_BURST) as nginx:
         yield nginx
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("chromium")) as d:
-        yield d
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from browser import CHROMIUM, DRIVER, Page, browser, served
+from browser import CHROMIUM, DRIVER, driver, page, stack  # noqa: F401
 from platforms import call, tool
 from symbols import sym_name
 
@@ -17,25 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), re
 
 SOURCE = "int f(int x) { return x * 3; }\nint start(void) { return f(1); }\n"
 WINDOWS = "Exception in {} at:\n#0 0x140001010 app.exe+0x1010\n"
-
-
-@pytest.fixture(scope="module")
-def stack():
-    with served() as s:
-        yield s
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("chromium")) as d:
-        yield d
-
-
-@pytest.fixture
-def page(driver, stack):
-    one = Page(driver, stack.node.nginx.port).open()
-    yield one
-    one.quiet()
 
 
 @pytest.fixture(scope="module")
