@@ -799,7 +799,7 @@ enum err mc_probe(struct mc_client *c, unsigned server, struct error *e)
 }
 
 /* The keys that one call asks one server for. */
-struct batch {
+struct mc_batch {
 	struct mc_get *gets;
 	const uint32_t *indices; /* into gets; NULL: nothing */
 	size_t count;
@@ -809,7 +809,7 @@ struct batch {
 };
 
 /* Asks for what has not arrived yet. */
-static bool batch_send(struct mc_client *c, unsigned server, const struct batch *b)
+static bool batch_send(struct mc_client *c, unsigned server, const struct mc_batch *b)
 {
 	struct iovec parts[2 * MGET_MAX + 2];
 	size_t n = 0;
@@ -829,7 +829,7 @@ static bool batch_send(struct mc_client *c, unsigned server, const struct batch 
 
 /* The place in the batch, searching round from *at, of a key that is still awaited. A server answers in the order of
  * the question, so the first comparison nearly always hits. */
-static bool batch_match(const struct batch *b, const char *key, size_t len, size_t *at)
+static bool batch_match(const struct mc_batch *b, const char *key, size_t len, size_t *at)
 {
 	for (size_t i = 0; i < b->count; i++) {
 		size_t place = (*at + i) % b->count;
@@ -859,7 +859,7 @@ static bool take_number(struct str *line, uint64_t *number)
 }
 
 /* "VALUE KEY FLAGS LENGTH CAS", the value, and so on, until "END". False: anything else came, or nothing. */
-static bool batch_read(struct mc_client *c, unsigned server, struct batch *b)
+static bool batch_read(struct mc_client *c, unsigned server, struct mc_batch *b)
 {
 	struct mc_connection *connection = bound_waits(c, server);
 	struct str line;
@@ -885,7 +885,7 @@ static bool batch_read(struct mc_client *c, unsigned server, struct batch *b)
 }
 
 /* Reads the answers, asking again if the connection turns out to be dead. */
-static void batch_finish(struct mc_client *c, unsigned server, struct batch *b)
+static void batch_finish(struct mc_client *c, unsigned server, struct mc_batch *b)
 {
 	bool whole = b->sent && batch_read(c, server, b);
 	while (call_ended(c, server, whole))
@@ -906,13 +906,13 @@ void mc_multiget(struct mc_client *c, struct mc_get *gets, size_t count, int64_t
 		return;
 	permit_give();
 	for (size_t done = 0; done < count && (!done || clock_now() < deadline); done += MGET_MAX) {
-		struct batch batches[CONFIG_LIST_MAX] = {0};
+		struct mc_batch batches[CONFIG_LIST_MAX] = {0};
 		/* All servers work while the first is read. */
 		for (unsigned s = 0; s < servers; s++) {
 			size_t left = first[s + 1] - first[s] > done ? first[s + 1] - first[s] - done : 0;
 			if (left == 0 || !breaker_allows(&c->servers->items[s]))
 				continue;
-			batches[s] = (struct batch){
+			batches[s] = (struct mc_batch){
 			        gets, c->order + first[s] + done, left < MGET_MAX ? left : MGET_MAX, found, arg, false};
 			batches[s].sent = batch_send(c, s, &batches[s]);
 		}

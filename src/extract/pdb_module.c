@@ -34,13 +34,13 @@ enum {
 };
 
 /* A record of the module's symbols. */
-struct symbol {
+struct pdb_symbol {
 	uint16_t kind;
 	uint32_t at, next; /* offsets in the stream */
 	struct reader r;   /* behind its kind */
 };
 
-static bool next_symbol(const struct pdb_reader *r, uint32_t at, struct symbol *s)
+static bool next_symbol(const struct pdb_reader *r, uint32_t at, struct pdb_symbol *s)
 {
 	struct reader all = reader_at(r->symbols, at);
 	uint64_t len = read_fixed(&all, 2, false);
@@ -320,7 +320,7 @@ static void run_annotations(struct annotations *a, struct reader in)
 
 /* ---- inlined calls ---- */
 
-static bool add_site(struct pdb_reader *r, const struct procedure *p, struct symbol *s, uint32_t parent)
+static bool add_site(struct pdb_reader *r, const struct procedure *p, struct pdb_symbol *s, uint32_t parent)
 {
 	struct pdb_site site = {
 	        .parent = parent, .depth = parent ? r->sites[parent - 1].depth + 1 : 1, .row = r->site_rows.count};
@@ -347,7 +347,7 @@ static bool add_site(struct pdb_reader *r, const struct procedure *p, struct sym
 /* The sites between a procedure's record and the end of its scope. */
 static bool read_sites(struct pdb_reader *r, const struct procedure *p, uint32_t at, uint32_t end)
 {
-	struct symbol s;
+	struct pdb_symbol s;
 	uint32_t open = 0; /* the innermost site that is open */
 	bool ok = true;
 	r->site_count = r->site_rows.count = 0;
@@ -613,7 +613,7 @@ static bool is_procedure(uint16_t kind)
 }
 
 /* False: the record is too short, or of another kind. *end: where its scope ends. */
-static bool read_procedure(struct symbol s, struct procedure *p, uint32_t *end)
+static bool read_procedure(struct pdb_symbol s, struct procedure *p, uint32_t *end)
 {
 	*p = (struct procedure){.is_id = s.kind == S_LPROC_ID || s.kind == S_GPROC_ID || s.kind == S_LPROC_DPC_ID};
 	read_skip(&s.r, 4);
@@ -641,7 +641,7 @@ static bool read_procedure(struct symbol s, struct procedure *p, uint32_t *end)
 /* The procedure of the module at a place; false: none. All are listed when the first one is looked for. */
 static bool find_procedure(struct pdb_reader *r, uint16_t section, uint32_t offset, struct procedure *found)
 {
-	struct symbol s;
+	struct pdb_symbol s;
 	uint32_t end, at = SIGNATURE;
 	for (; !r->procedures_listed && next_symbol(r, at, &s); at = s.next) {
 		if (!is_procedure(s.kind) || !read_procedure(s, found, &end))
@@ -656,7 +656,7 @@ static bool find_procedure(struct pdb_reader *r, uint16_t section, uint32_t offs
 }
 
 /* Code of a procedure that was put elsewhere, such as handlers of exceptions. */
-static bool read_part(struct pdb_reader *r, struct symbol s, struct procedure *p, uint32_t *end)
+static bool read_part(struct pdb_reader *r, struct pdb_symbol s, struct procedure *p, uint32_t *end)
 {
 	read_skip(&s.r, 4);
 	*end = (uint32_t)read_fixed(&s.r, 4, false);
@@ -675,7 +675,7 @@ static bool read_part(struct pdb_reader *r, struct symbol s, struct procedure *p
 static enum err add_procedures(struct pdb_reader *r, uint32_t module, struct error *e)
 {
 	struct procedure p;
-	struct symbol s;
+	struct pdb_symbol s;
 	enum err err = ERR_OK;
 	uint32_t at = SIGNATURE, end;
 	for (; !err && next_symbol(r, at, &s); at = s.next) {

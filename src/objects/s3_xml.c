@@ -14,7 +14,7 @@
 /* The text of one element; S3 keys have at most 1,024 bytes, continuation tokens a few hundred. */
 enum { TEXT_MAX = 16384, DEPTH_MAX = 64 };
 
-struct reader {
+struct xml_reader {
 	XML_Parser parser;
 	void (*element)(void *arg, unsigned depth, const char *name, struct str text);
 	void *arg;
@@ -24,7 +24,7 @@ struct reader {
 };
 
 /* Expat may still tell the end of the element that is open. */
-static void stop(struct reader *r)
+static void stop(struct xml_reader *r)
 {
 	r->stopped = true;
 	XML_StopParser(r->parser, XML_FALSE);
@@ -32,7 +32,7 @@ static void stop(struct reader *r)
 
 static void on_start(void *data, const char *name, const char **attributes)
 {
-	struct reader *r = data;
+	struct xml_reader *r = data;
 	(void)name;
 	(void)attributes;
 	buffer_reset(&r->text);
@@ -42,7 +42,7 @@ static void on_start(void *data, const char *name, const char **attributes)
 
 static void on_end(void *data, const char *name)
 {
-	struct reader *r = data;
+	struct xml_reader *r = data;
 	struct str text = {r->text.len ? (const char *)r->text.data : "", r->text.len};
 	if (r->stopped)
 		return;
@@ -52,7 +52,7 @@ static void on_end(void *data, const char *name)
 
 static void on_text(void *data, const char *text, int len)
 {
-	struct reader *r = data;
+	struct xml_reader *r = data;
 	if (!buffer_append(&r->text, text, (size_t)len))
 		stop(r);
 }
@@ -60,7 +60,7 @@ static void on_text(void *data, const char *text, int len)
 /* S3 sends no document types, and hostile XML is made of entities. */
 static void on_doctype(void *data, const char *name, const char *system, const char *public_id, int internal)
 {
-	struct reader *r = data;
+	struct xml_reader *r = data;
 	(void)name;
 	(void)system;
 	(void)public_id;
@@ -71,7 +71,7 @@ static void on_doctype(void *data, const char *name, const char *system, const c
 bool s3_xml_read(const void *data, size_t len,
         void (*element)(void *arg, unsigned depth, const char *name, struct str text), void *arg)
 {
-	struct reader r = {.parser = XML_ParserCreate("UTF-8"), .element = element, .arg = arg};
+	struct xml_reader r = {.parser = XML_ParserCreate("UTF-8"), .element = element, .arg = arg};
 	const char *text = data;
 	if (!r.parser)
 		return false;

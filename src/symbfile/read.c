@@ -46,7 +46,7 @@ struct raw_record {
 	struct column offsets, funcs, files, lines;
 };
 
-struct string_table {
+struct symbfile_strings {
 	uint8_t *copy;    /* of the message */
 	struct column at; /* of each string's field in the copy */
 	size_t len;       /* of the copy */
@@ -69,7 +69,7 @@ struct symbfile_reader {
 	struct str body;   /* of the message that is read */
 	bool has_va;
 	uint64_t va; /* of the record before */
-	struct string_table table;
+	struct symbfile_strings table;
 	struct raw_record record;
 	struct symbfile_line *lines;
 	struct symbfile_frame *frames;
@@ -292,7 +292,7 @@ static enum err read_record(struct symbfile_reader *r, const struct field_place 
 
 static enum err read_table(struct symbfile_reader *r)
 {
-	struct string_table *t = &r->table;
+	struct symbfile_strings *t = &r->table;
 	struct proto p = proto_start(r->body);
 	struct proto_field f = {0};
 	enum err err = ERR_OK;

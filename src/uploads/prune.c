@@ -15,7 +15,7 @@
 
 enum { YOUNG = 24 * 3600 }; /* seconds; far longer than an upload takes */
 
-struct executable {
+struct stored_executable {
 	struct file_id id;
 	int64_t newest; /* time of its newest object */
 	bool gone;
@@ -26,7 +26,7 @@ struct prune {
 	const struct prune_rules *rules;
 	struct prune_counts *counts;
 	int64_t now; /* by the store's clock */
-	struct executable *executables;
+	struct stored_executable *executables;
 	size_t executable_count;
 	uint32_t executable_cap;
 	struct store_objects claims;
@@ -38,7 +38,7 @@ struct prune {
 /* Objects of an executable come one after the other. */
 static bool add_part(struct prune *p, const struct file_id *id, int64_t time)
 {
-	struct executable *last = p->executable_count ? &p->executables[p->executable_count - 1] : NULL;
+	struct stored_executable *last = p->executable_count ? &p->executables[p->executable_count - 1] : NULL;
 	if (last && memcmp(&last->id, id, sizeof *id) == 0) {
 		last->newest = time > last->newest ? time : last->newest;
 		return true;
@@ -47,7 +47,7 @@ static bool add_part(struct prune *p, const struct file_id *id, int64_t time)
 	        !array_reserve(&p->executables, &p->executable_cap, p->executable_count + 1, sizeof *p->executables);
 	if (p->no_memory)
 		return false;
-	p->executables[p->executable_count++] = (struct executable){*id, time, false};
+	p->executables[p->executable_count++] = (struct stored_executable){*id, time, false};
 	return true;
 }
 
@@ -80,7 +80,7 @@ static bool on_object(void *arg, struct str path, uint64_t size, int64_t time)
 
 static int by_id(const void *a, const void *b)
 {
-	const struct executable *x = a, *y = b;
+	const struct stored_executable *x = a, *y = b;
 	return memcmp(&x->id, &y->id, sizeof x->id);
 }
 
@@ -205,7 +205,7 @@ static void tell_kept(void *arg, const char *path, uint64_t size, int64_t time)
 	tell(((struct kept *)arg)->prune, path, size, time);
 }
 
-static enum err keep_best(struct prune *p, const struct executable *x, struct removal *r, struct error *e)
+static enum err keep_best(struct prune *p, const struct stored_executable *x, struct removal *r, struct error *e)
 {
 	struct symbfile_sets sets;
 	struct kept k = {.prune = p};
@@ -226,7 +226,7 @@ static enum err keep_best(struct prune *p, const struct executable *x, struct re
 }
 
 /* Lists the objects again right before removing them, so that what was stored meanwhile stays. */
-static enum err prune_executable(struct prune *p, struct executable *x, struct error *e)
+static enum err prune_executable(struct prune *p, struct stored_executable *x, struct error *e)
 {
 	int64_t now = p->now, older_than = p->rules->older_than;
 	bool whole = older_than && x->newest < now - older_than;
@@ -245,8 +245,8 @@ static enum err prune_claim(struct prune *p, const struct store_object *object, 
 {
 	struct claim claim;
 	parse_claim(&claim, str_from(object->path));
-	struct executable wanted = {.id = claim.id};
-	const struct executable *x =
+	struct stored_executable wanted = {.id = claim.id};
+	const struct stored_executable *x =
 	        p->executable_count ? bsearch(&wanted, p->executables, p->executable_count, sizeof wanted, by_id)
 	                            : NULL;
 	char folder[STORE_PATH_MAX], path[STORE_PATH_MAX];
