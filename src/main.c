@@ -316,7 +316,7 @@ static void ask_sources(const struct config *c)
 {
 	char text[CONFIG_SOURCE_SIZE + 320], shown[CONFIG_SOURCE_SIZE];
 	struct error e = {.code = ERR_NO_MEMORY, .text = "out of memory"};
-	struct bucket_sources *sources = bucket_sources_new(c, &e);
+	struct bucket_sources *sources = bucket_sources_of(c, &c->sources, &e);
 	struct bucket_client *client = sources ? bucket_client_new(sources) : NULL;
 	for (unsigned i = 0; i < c->sources.count; i++) {
 		enum err err = client ? bucket_probe(client, i, &e) : e.code;
