@@ -15,6 +15,7 @@ and then, of a file that is not corrupt, one line for each offset, with the keys
 import argparse
 import bisect
 import codecs
+import functools
 import json
 import re
 import sys
@@ -25,6 +26,9 @@ MAX_LINE = (1 << 20) + (64 << 10)  # bytes of a line without its LF
 MAX_NODES = 100_000  # inline nodes of one FUNC
 UNKNOWN = b"<unknown>"
 KEYWORDS = (b"MODULE", b"INFO", b"FILE", b"INLINE_ORIGIN", b"FUNC", b"INLINE", b"PUBLIC", b"STACK")
+
+FIELD = re.compile(rb"[ \t]*([^ \t]+)")
+DIGITS = {10: re.compile(rb"[0-9]+"), 16: re.compile(rb"[0-9a-fA-F]+")}
 
 # Python's own "replace" makes one mark of several bytes.
 codecs.register_error("each-byte", lambda e: ("\ufffd" * (e.end - e.start), e.end))
@@ -44,19 +48,19 @@ class Corrupt(Exception):
 
 def split(line, count):
     """The first count fields of a line and what follows them: it loses its leading blanks, not its trailing ones."""
-    fields = []
+    fields, at = [], 0
     for _ in range(count):
-        line = line.lstrip(b" \t")
-        if not line:
+        found = FIELD.match(line, at)
+        if not found:
             raise Damaged
-        end = re.match(rb"[^ \t]+", line).end()
-        fields.append(line[:end])
-        line = line[end:]
-    return fields, line.lstrip(b" \t")
+        fields.append(found[1])
+        at = found.end()
+    return fields, line[at:].lstrip(b" \t")
 
 
+@functools.lru_cache(1 << 16)
 def number(field, base, limit):
-    if not re.fullmatch(rb"[0-9a-fA-F]+" if base == 16 else rb"[0-9]+", field):
+    if not DIGITS[base].fullmatch(field):
         raise Damaged
     digits = field.lstrip(b"0") or b"0"
     if len(digits) > 20 or int(digits, base) > limit:
@@ -381,12 +385,22 @@ def edges(data):
     return sorted(offset for offset in found if 0 <= offset < TOP)
 
 
-def answers(data, offsets, asked_id=None, nearest=False):
-    """The row of the file and, unless it is corrupt, one row for each offset."""
+def read(data, asked_id=None):
+    """The file; of a corrupt one, why."""
     try:
-        sym = SymFile(data, asked_id)
+        return SymFile(data, asked_id)
     except Corrupt as why:
-        return [{"corrupt": True, "why": str(why)}]
+        return why
+
+
+def answers(data, offsets, asked_id=None, nearest=False):
+    return answers_of(read(data, asked_id), offsets, nearest)
+
+
+def answers_of(sym, offsets, nearest=False):
+    """The row of the file and, unless it is corrupt, one row for each offset."""
+    if isinstance(sym, Corrupt):
+        return [{"corrupt": True, "why": str(sym)}]
     code_file = None if sym.code_file is None else text(sym.code_file)
     head = {"corrupt": False, "damaged": sym.damaged, "code_file": code_file}
     return [head] + [sym.answer(offset, nearest) for offset in offsets]
