@@ -10,6 +10,13 @@
 #include "base/search.h"
 #include "extract/line_header.h"
 
+/* Rows of code without a gap. */
+struct sequence {
+	uint64_t start;
+	size_t first, count;
+	uint32_t file, line; /* of its first row, even if that has no code */
+};
+
 /* The line program's registers, and what was read of its sequence so far. */
 struct machine {
 	struct line_header h;
@@ -19,6 +26,9 @@ struct machine {
 	bool has_last; /* the previous row, which ends where the next one begins */
 	bool live;     /* the sequence is of code that is there */
 	struct line_row last;
+	struct sequence *sequences; /* of live code */
+	size_t sequence_count;
+	uint32_t sequence_cap;
 	bool no_memory;
 };
 
@@ -32,18 +42,28 @@ static void reset_row(struct machine *m)
 static void push_row(struct machine *m, const struct line_row *row)
 {
 	struct line_table *t = m->t;
-	struct line_row *before = t->row_count > 0 ? &t->rows[t->row_count - 1] : NULL;
-	if (before && before->end == row->start && before->file == row->file && before->line == row->line)
+	struct sequence *s = &m->sequences[m->sequence_count - 1];
+	struct line_row *before = s->count > 0 ? &t->rows[t->row_count - 1] : NULL;
+	if (before && before->end == row->start && before->file == row->file && before->line == row->line) {
 		before->end = row->end;
-	else
-		m->no_memory = !array_append(&t->rows, &t->row_cap, &t->row_count, row, sizeof *row);
+		return;
+	}
+	m->no_memory = !array_append(&t->rows, &t->row_cap, &t->row_count, row, sizeof *row);
+	s->count++;
+}
+
+static void start_sequence(struct machine *m)
+{
+	const struct sequence s = {m->last.start, m->t->row_count, 0, m->last.file, m->last.line};
+	m->live = code_map_find(m->code, m->address) != NULL;
+	if (m->live && !array_append(&m->sequences, &m->sequence_cap, &m->sequence_count, &s, sizeof s))
+		m->no_memory = true;
 }
 
 /* A new row, or the end of the sequence, ends the previous row. Of rows at one address the last one counts. */
 static void add_row(struct machine *m)
 {
-	if (!m->has_last)
-		m->live = code_map_find(m->code, m->address) != NULL;
+	bool first = !m->has_last;
 	if (m->has_last && m->live && m->address > m->last.start) {
 		m->last.end = m->address;
 		push_row(m, &m->last);
@@ -54,6 +74,8 @@ static void add_row(struct machine *m)
 		m->last.file = (uint32_t)m->file;
 		m->last.line = (uint32_t)m->line;
 	}
+	if (first)
+		start_sequence(m);
 }
 
 static void advance_address(struct machine *m, uint64_t operations)
@@ -168,7 +190,63 @@ static int by_start(const void *a, const void *b)
 	return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Sequences come in any order; folded code is in several of them. */
+static int by_sequence(const void *a, const void *b)
+{
+	const struct sequence *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->first > y->first) - (x->first < y->first);
+}
+
+static void sort_sequences(struct machine *m)
+{
+	bool sorted = true;
+	for (size_t i = 1; i < m->sequence_count && sorted; i++)
+		sorted = m->sequences[i - 1].start < m->sequences[i].start;
+	if (!sorted)
+		qsort(m->sequences, m->sequence_count, sizeof *m->sequences, by_sequence);
+}
+
+static uint64_t sequence_end(const struct line_table *t, const struct sequence *s)
+{
+	return t->rows[s->first + s->count - 1].end;
+}
+
+static bool add_fold(struct line_table *t, const struct sequence *s)
+{
+	const struct line_fold fold = {s->start, s->file, s->line};
+	if (t->fold_count > 0 && t->folds[t->fold_count - 1].start == s->start)
+		return true;
+	return array_append(&t->folds, &t->fold_cap, &t->fold_count, &fold, sizeof fold);
+}
+
+/* Of sequences that begin together the first one counts; its rows would be mixed with those of the others. */
+static void drop_folded(struct machine *m)
+{
+	struct line_table *t = m->t;
+	const struct sequence *counts = NULL;
+	size_t kept = 0;
+	sort_sequences(m);
+	for (size_t i = 0; i < m->sequence_count; i++) {
+		const struct sequence *s = &m->sequences[i];
+		if (s->count == 0)
+			continue;
+		if (!counts || counts->start != s->start) {
+			counts = s;
+		} else if (sequence_end(t, s) <= sequence_end(t, counts)) {
+			m->no_memory |= !add_fold(t, counts);
+			for (size_t k = 0; k < s->count; k++)
+				t->rows[s->first + k].end = 0;
+		}
+	}
+	for (size_t i = 0; i < t->row_count && t->fold_count > 0; i++)
+		if (t->rows[i].end > 0)
+			t->rows[kept++] = t->rows[i];
+	if (t->fold_count > 0)
+		t->row_count = kept;
+}
+
+/* Sequences come in any order. */
 void line_table_sort(struct line_table *t)
 {
 	bool sorted = true;
@@ -207,13 +285,19 @@ enum err line_table_read(struct line_table *t, const struct line_sections *s, ui
 	if (!err)
 		err = run_program(&m, e);
 	if (!err)
+		drop_folded(&m);
+	if (!err && m.no_memory)
+		err = no_memory(e);
+	if (!err)
 		line_table_sort(t);
+	free(m.sequences);
 	return err;
 }
 
 void line_table_release(struct line_table *t)
 {
 	free(t->rows);
+	free(t->folds);
 	free(t->files);
 	free(t->dirs);
 	*t = (struct line_table){0};

@@ -26,10 +26,19 @@ struct line_file {
 	uint64_t dir;
 };
 
+/* Code of equal functions that the linker has kept once: where it begins, by the rows of the function that counts. */
+struct line_fold {
+	uint64_t start;
+	uint32_t file, line;
+};
+
 struct line_table {
 	struct line_row *rows; /* live code only, by address, not overlapping */
 	size_t row_count;
 	uint32_t row_cap;
+	struct line_fold *folds; /* by address */
+	size_t fold_count;
+	uint32_t fold_cap;
 	struct line_file *files; /* by their number; version 5 counts from 0, older ones from 1 */
 	size_t file_count;
 	uint32_t file_cap;

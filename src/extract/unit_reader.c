@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "extract/folded.h"
 
 enum { UNIT_MIN = 7 }; /* bytes of a header after its length */
 
@@ -156,7 +157,9 @@ static enum err read_unit(struct unit_reader *u, const struct die_unit *unit, co
 	r->names = names;
 	r->strings = &u->strings;
 	r->out = out;
-	enum err err = add_functions(u, e);
+	enum err err = folded_drop(&u->functions, unit, &u->lines, e);
+	if (!err)
+		err = add_functions(u, e);
 	if (!err)
 		err = loose_lines_collect(out, &u->lines, &u->strings, e);
 	return err ? err : functions ? functions : lines;

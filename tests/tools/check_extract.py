@@ -8,6 +8,7 @@ import argparse
 import bisect
 import contextlib
 import functools
+import itertools
 import json
 import os
 import random
@@ -1500,43 +1501,62 @@ template <class T> __attribute__((noinline)) int size(T *p)
 {
 	return p ? first((int)*p) : 0;
 }
+static inline int doubled(int x)
+{
+	volatile int y = x * 2;
+	return y * x;
+}
+__attribute__((noinline)) int third(int x)
+{
+	int z = doubled(x) + 5;
+	return z ^ x;
+}
+__attribute__((noinline)) int fourth(int x)
+{
+	int w = doubled(x) + 5;
+	return w ^ x;
+}
 int main(int argc, char **)
 {
 	D d;
 	B *volatile b = &d;
 	int i = argc;
 	unsigned u = (unsigned)argc;
-	return b->f(argc) + first(argc) + second(argc) + size(&i) + size(&u);
+	return b->f(argc) + first(argc) + second(argc) + third(argc) + fourth(argc) + size(&i) + size(&u);
 }
 """
+FOLDED_LINES = {"first(int)": range(4, 9), "second(int)": range(9, 14), "int size<int>(int*)": range(14, 18), "int size<unsigned int>(unsigned int*)": range(14, 18),
+                "doubled(int)": range(18, 23), "third(int)": range(23, 28), "fourth(int)": range(28, 33)}  # fmt: skip
 
 
 def check_folded(tool, folder):
-    """Functions of equal code that the linker has folded into one, and the thunks beside them: one of their names, and lines of one."""
+    """Functions of equal code that the linker has folded into one, and the thunks beside them: the name of one, and its lines."""
     source = os.path.join(folder, "folded.cpp")
     with open(source, "w", encoding="utf-8") as file:
         file.write(FOLDED)
-    for compiler, linker in (c + l for c in (("g++",), ("clang++",)) for l in (("gold",), ("lld",))):
-        program = os.path.join(folder, "folded-" + compiler + "-" + linker)
+    for compiler, level, linker in itertools.product(("g++", "clang++"), ("-O1", "-O2"), ("gold", "lld")):
+        program = os.path.join(folder, "folded-" + compiler + level + "-" + linker)
         if not shutil.which(compiler) or not shutil.which("ld." + linker):
             print("check_extract: left out", os.path.basename(program))
             continue
-        subprocess.run([compiler, "-O1", "-g", "-ffunction-sections", "-fuse-ld=" + linker, "-Wl,--icf=all", source, "-o", program], check=True,
+        subprocess.run([compiler, level, "-g", "-ffunction-sections", "-fuse-ld=" + linker, "-Wl,--icf=all", source, "-o", program], check=True,
                        timeout=SECONDS)
         symbols = subprocess.run(["nm", "-C", "-S", "--defined-only", program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
         symbols = [(int(f[0], 16), int(f[1], 16), f[3]) for f in (line.split(" ", 3) for line in symbols) if len(f) == 4 and f[2] in "tTW"]
         starts = [start for start, _, _ in symbols]
         folded = [(start, start + size) for start, size, _ in symbols if starts.count(start) > 1]
         at = {name: start for start, _, name in symbols}
-        check(program, at["first(int)"] == at["second(int)"] and starts.count(at["int size<int>(int*)"]) == 2, "nothing was folded", symbols)
+        check(program, at["first(int)"] == at["second(int)"] and at["third(int)"] == at["fourth(int)"] and starts.count(at["int size<int>(int*)"]) == 2, "nothing was folded", symbols)
         # Each judge may choose another of them.
         check_against_addr2line(tool, program, (a for a in code_addresses(program, 3) if not any(s <= a < e for s, e in folded)))
         check_threads(tool, program)
         records = extract(tool, program)
-        for start, names, lines in ((at["first(int)"], ("first(int)", "second(int)"), range(4, 14)),
-                                    (at["int size<int>(int*)"], ("int size<int>(int*)", "int size<unsigned int>(unsigned int*)"), range(14, 18))):
-            got = records.frames(start)
-            check(program, len(got) == 1 and got[0][0] in names and got[0][1] == source and got[0][2] in lines, got)
+        for address in (a for start, end in folded for a in range(start, end)):
+            got = records.frames(address)
+            wrong = [f for f in got if f[0] in FOLDED_LINES and (f[1] not in (source, None) or f[2] not in {0, *FOLDED_LINES[f[0]]})]
+            check(program, got and not wrong, hex(address), got)
+        folds = [{f[0] for a in range(start, end) for f in records.frames(a)} & set(FOLDED_LINES) for start, end in set(folded)]
+        check(program, {"doubled(int)", "third(int)"} in folds or {"doubled(int)", "fourth(int)"} in folds, folds)
         got = [records.frames(va)[-1] for va, r in records.ranges if r["func"] == "non-virtual thunk to D::f(int)"]
         check(program, got and all(f[1:] in ((source, 3), (source, 0)) for f in got), got)
 
