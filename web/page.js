@@ -19,7 +19,8 @@ const TRIES = 10;
 const LINK_MAX = 1_000_000; // characters; browsers keep no longer addresses
 
 const input = part("input"), modules = part("modules");
-const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+const worker = new Worker(URL.createObjectURL(new Blob([document.currentScript.textContent], { type: "text/javascript" })));
+worker.postMessage({ what: "begin", page: document.baseURI });
 const lists = {
 	frames: new List(part("frames"), (first, last) => worker.postMessage({ what: "rows", number: answered, revision, view: "frames", first, last }), stackRow),
 	report: new List(part("report"), (first, last) => worker.postMessage({ what: "rows", number: answered, revision, view: "report", first, last }), reportRow),

@@ -22,10 +22,15 @@ let former = null; // what was shown before, until the page asks for rows of wha
 let controller = null;
 let keeping = Promise.resolve();
 let rules = null;
+let base = null; // URLs are relative to the page's
 
-const handlers = { send, restore, cancel, rows, set, unfold, copy };
+const handlers = { begin, send, restore, cancel, rows, set, unfold, copy };
 
 addEventListener("message", ({ data }) => handlers[data.what](data));
+
+function begin({ page }) {
+	base = page;
+}
 
 function cancel() {
 	controller?.abort();
@@ -44,7 +49,7 @@ async function send({ number, input, modules, long }) {
 		keep(number, input, modules, null); // the page has no other place for it while it waits
 	const started = performance.now();
 	try {
-		const answer = await fetch(new URL(`../${request.url}`, import.meta.url), { method: "POST", body: request.body, headers: request.headers, signal });
+		const answer = await fetch(new URL(request.url, base), { method: "POST", body: request.body, headers: request.headers, signal });
 		const body = await answer.text();
 		await readRules();
 		if (signal.aborted)
@@ -189,7 +194,7 @@ async function readRules() {
 		return;
 	rules = [];
 	try {
-		const answer = await fetch(new URL("site.json", import.meta.url));
+		const answer = await fetch(new URL("page/site.json", base));
 		rules = answer.ok ? siteRules(await answer.json()) : [];
 	} catch {
 		// the links are no reason to show nothing

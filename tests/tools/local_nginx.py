@@ -89,11 +89,19 @@ def certificate():
         return found
 
 
+def write_page(folder):
+    """What is installed of the page."""
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(os.path.join(ROOT, "web", "site.json"), folder)
+    with open(os.path.join(folder, "index.html"), "wb") as out:
+        subprocess.run([os.path.join(ROOT, "web", "join.sh")], stdout=out, check=True)
+
+
 @functools.cache
 def page():
     """A copy of the page that nginx's workers can read wherever the checkout lies: one for all that this process starts."""
     folder = tempfile.TemporaryDirectory(prefix="sym-web-")
-    shutil.copytree(os.path.join(ROOT, "web"), folder.name, dirs_exist_ok=True)
+    write_page(folder.name)
     os.chmod(folder.name, 0o755)
     return folder
 
@@ -101,7 +109,7 @@ def page():
 def make_share(folder, version):
     """What `make install` makes of nginx's files and the page, of a version; returns the path of `install`."""
     shutil.copytree(os.path.join(ROOT, "nginx"), os.path.join(folder, "nginx"), dirs_exist_ok=True)
-    shutil.copytree(os.path.join(ROOT, "web"), os.path.join(folder, "web"), dirs_exist_ok=True)
+    write_page(os.path.join(folder, "web"))
     path = os.path.join(folder, "nginx", "install")
     with open(path + ".sh", encoding="utf-8") as f, open(path, "w", encoding="utf-8") as out:
         out.write(f.read().replace("@VERSION@", version))

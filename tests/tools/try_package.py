@@ -115,8 +115,8 @@ def test_an_upgrade_from_version_1_0_brings_the_new_snippets():
     assert shell(f"stat -c %U:%G:%a {SETTINGS}").strip() == "root:symbolicated:640"
     package_version = shell("dpkg-query -W -f '${Version}' symbolicated")
     assert package_version in shell("symbolicated --version").split(), package_version
-    for path in ("/symbolicate/", "/symbolicate/page/page.js"):
-        shell(f"curl -sf http://localhost{path} | cmp - web/{os.path.basename(path) or 'index.html'}")
+    shell("web/join.sh >/tmp/page.html && curl -sf http://localhost/symbolicate/ | cmp - /tmp/page.html")
+    shell("curl -sf http://localhost/symbolicate/page/site.json | cmp - web/site.json")
 
 
 def test_a_rollback_and_an_upgrade_again():

@@ -102,7 +102,7 @@ class Page:
         """full: names are shown whole, as the tests compare them."""
         # A new document, also where only the fragment differs, and nothing of an earlier one. From the same site, so that the browser
         # needs no new process.
-        self.driver.get(self.origin + "/symbolicate/page/icon.svg")
+        self.driver.get(self.origin + "/symbolicate/page/site.json")
         self.run("sessionStorage.clear(); localStorage.clear(); if (arguments[0]) localStorage.setItem('symbolicated-full-names', '1')", full)
         self.driver.get(self.origin + path)
         self.wait_ready()

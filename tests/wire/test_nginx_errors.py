@@ -386,7 +386,7 @@ def test_400_of_plain_http_on_the_tls_port(own):
     check_error(Client(own.tls_port).get("/symbolicate/v5"), 400)
 
 
-PAGE = ("/symbolicate/", "/symbolicate/index.html?x", "/symbolicate/page/page.js")
+PAGE = ("/symbolicate/", "/symbolicate/index.html?x", "/symbolicate/page/site.json")
 
 
 @pytest.mark.parametrize("path", PAGE)

@@ -189,7 +189,7 @@ def test_one_allow_origin_and_the_sites_hsts(own_headers, method, path, do, stat
     assert reply.headers.get_all("Strict-Transport-Security") == [HSTS]
 
 
-@pytest.mark.parametrize("path,status", [("/symbolicate/", 200), ("/symbolicate/page/page.js", 200), ("/symbolicate/page/none", 404), ("/", 302)])
+@pytest.mark.parametrize("path,status", [("/symbolicate/", 200), ("/symbolicate/page/site.json", 200), ("/symbolicate/page/none", 404), ("/", 302)])
 def test_the_page_keeps_the_sites_hsts(own_headers, path, status):
     reply = own_headers.client.get(path)
     assert reply.status == status

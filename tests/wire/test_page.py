@@ -52,6 +52,54 @@ def titles(page):
 # A report, and what is made of it
 
 
+def gets(stack):
+    """[path, status, bytes of the body] of each GET so far."""
+    with open(os.path.join(stack.node.nginx.directory, "access.log"), encoding="utf-8") as log:
+        return re.findall(r'"GET (\S+) HTTP/\S+" (\d+) (\d+)', log.read())
+
+
+def test_the_page_is_one_request_and_none_again_until_it_changes(page, stack):
+    before = len(gets(stack))
+    page.cdp("Network.clearBrowserCache")
+    page.driver.get(page.origin + "/symbolicate/")
+    page.wait_ready()
+    page.ask(0x1000).result("main")
+    page.wait("the log", lambda: len(gets(stack)) == before + 2)
+    first, *others = gets(stack)[before:]
+    assert first[:2] == ("/symbolicate/", "200") and int(first[2]) < 40_000, first
+    assert others == [("/symbolicate/page/site.json", "200", others[0][2])]  # with the first answer
+    page.driver.refresh()
+    page.result("main")
+    page.wait("the log", lambda: len(gets(stack)) > before + 2)
+    assert gets(stack)[before + 2] == ("/symbolicate/", "304", "0")
+    print(f"the page has {first[2]} bytes")
+
+
+def test_scripts_and_styles_but_its_own_are_refused(page):
+    """What somebody brings into the page, as a text or from another place, does not run."""
+    ran = page.driver.execute_async_script(
+        """const done = arguments[0];
+        window.violated = [];
+        document.addEventListener("securitypolicyviolation", event => window.violated.push(event.effectiveDirective));
+        const add = (name, given, text = "") => document.body.append(Object.assign(document.createElement(name), given, { textContent: text }));
+        add("script", {}, "window.ran = true");
+        add("script", { src: URL.createObjectURL(new Blob(["window.ran = true"])) });
+        add("script", { src: "page/site.json" });
+        add("style", {}, "h1 { display: none }");
+        add("img", { src: "page/site.json" });
+        document.body.setAttribute("onclick", "window.ran = true");
+        document.body.click();
+        setTimeout(() => done([window.ran ?? false, getComputedStyle(document.querySelector("h1")).display]), 0);"""
+    )
+    assert ran == [False, "block"]
+    page.wait("the refusals", lambda: sorted(page.run("return violated")) == ["img-src", "script-src-attr", "script-src-elem", "script-src-elem", "script-src-elem", "style-src-elem"])
+    reply = page.run("return fetch(location.href).then(reply => reply.headers.get('Content-Security-Policy'))")
+    assert "frame-ancestors 'none'" in reply
+    page.driver.get_log("browser")  # the refusals
+    for bad in ("unsafe", "*", "http:", "https:"):
+        assert bad not in page.run("return document.querySelector('meta[http-equiv]').content")
+
+
 def test_a_report_of_a_sanitizer_is_three_titled_stacks(page):
     page.sample("crash").result("order(Inventory&, unsigned long, int)")
     assert titles(page) == ["READ of size 4 at 0x6040000000b0 thread T0", "freed by thread T0 here:", "previously allocated by thread T0 here:"]

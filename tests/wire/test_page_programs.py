@@ -6,6 +6,7 @@ import os
 import re
 import struct
 import subprocess
+import uuid
 
 import pytest
 
@@ -44,7 +45,9 @@ def pdb_id(path):
     """As LLVM tells it of a program or of a PDB file."""
     if path.suffix == ".exe":
         text = call(tool("llvm-readobj"), "--coff-debug-directory", path)
-        guid, age = re.search(r"PDBGUID: \{(.+)\}\s+PDBAge: (\d+)", text).groups()
+        guid, age = re.search(r"PDBGUID: [{(](.+)[)}]\s+PDBAge: (\d+)", text).groups()
+        if " " in guid:  # LLVM 14 writes its bytes
+            guid = str(uuid.UUID(bytes_le=bytes.fromhex(guid))).upper()
     else:
         guid, age = re.search(r"Age: (?P<a>\d+)\s+GUID: \{(?P<g>.+)\}", call(tool("llvm-pdbutil"), "dump", "-summary", path)).group("g", "a")
     return guid.replace("-", "") + f"{int(age):X}"
