@@ -296,7 +296,7 @@ static enum err read_text(struct inquiry *s, struct error *e)
 	               : t->reader        ? read_query(t, e)
 	                                  : no_memory(e);
 	if (!err && (t->json || t->inlines == INLINES_LINES))
-		text_reader_tell_named(t->reader);
+		text_reader_tell_named(t->reader, t->json);
 	if (!err)
 		err = read_frames(t, e);
 	return err ? err : make_request(t, e);

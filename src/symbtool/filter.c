@@ -510,7 +510,7 @@ enum err filter_run(const struct filter_options *o, char *const *paths, size_t c
 	if (!err)
 		err = read_modules(&f, o, files, &file_count, e);
 	if (!err)
-		text_reader_tell_named(f.reader);
+		text_reader_tell_named(f.reader, false);
 	if (!err)
 		text_reader_use_fixed(f.reader, str_from(o->program ? o->program : ""));
 	if (!err) {

@@ -3,63 +3,72 @@
 
 #include "text/common.h"
 
-enum { ADDRESS_DIGITS_MIN = 5 }; /* of /proc/PID/maps */
+enum {
+	ADDRESS_DIGITS_MIN = 5, /* of /proc/PID/maps */
+	BEHIND = 4,             /* bytes behind what lines have in common that tell their shape */
+	FNV_START = 0x811c9dc5,
+	FNV_PRIME = 0x01000193,
+};
+
+/* A hash of how lines begin, runs of hex digits being alike. */
+struct shape {
+	uint32_t hash, count;
+	bool number; /* a run is open */
+};
+
+static void add_to_shape(struct shape *s, unsigned char c)
+{
+	bool is = hex_value(c) >= 0;
+	if (!is || !s->number) {
+		s->hash = (s->hash ^ (is ? '9' : c)) * FNV_PRIME;
+		s->count++;
+	}
+	s->number = is;
+}
 
 /* Passes what both have in common: the same bytes, or digits in both. */
-static void pass_common(struct rest *a, struct rest *b)
+static void pass_common(struct rest *a, struct rest *b, struct shape *s)
 {
-	while (a->at < a->end && b->at < b->end) {
-		if (!is_digit(peek(a)) || !is_digit(peek(b))) {
-			if (*a->at != *b->at)
-				return;
-			a->at++;
-			b->at++;
+	const char *x = a->at, *y = b->at; /* many lines of a log come here */
+	while (x < a->end && y < b->end) {
+		bool digits = is_digit((unsigned char)*x) && is_digit((unsigned char)*y);
+		if (!digits && *x != *y)
+			break;
+		add_to_shape(s, (unsigned char)*x++);
+		y++;
+		if (!digits)
 			continue;
-		}
-		while (is_digit(peek(a)))
-			a->at++;
-		while (is_digit(peek(b)))
-			b->at++;
+		while (x < a->end && is_digit((unsigned char)*x))
+			x++;
+		while (y < b->end && is_digit((unsigned char)*y))
+			y++;
 	}
+	a->at = x;
+	b->at = y;
 }
 
 struct str text_common_match(struct rest line, struct str prefix)
 {
 	const char *from = line.at;
 	struct rest p = {prefix.data, prefix.data + prefix.len};
-	pass_common(&line, &p);
+	pass_common(&line, &p, &(struct shape){0});
 	/* editors and mailers take away the blank at the end of a line that is empty otherwise */
 	bool ends = line.at == line.end && p.at + 1 == p.end && is_blank(*p.at);
 	return p.at == p.end || ends ? between(from, line.at) : (struct str){"", 0};
 }
 
-struct str text_common_with_before(const struct text_common *c, struct rest line)
+struct str text_common_with_before(const struct text_common *c, struct rest line, uint32_t *shape)
 {
-	const char *from = line.at;
-	struct rest before = {c->before, c->before + c->before_len};
+	struct shape s = {.hash = FNV_START};
+	struct rest common = line, before = {c->before, c->before + c->before_len};
 	if (line.end - line.at > COMMON_MAX)
-		line.end = line.at + COMMON_MAX;
-	pass_common(&line, &before);
-	return between(from, line.at);
-}
-
-uint32_t text_common_shape(struct str common, struct rest line)
-{
-	enum { BEHIND = 4, FNV_START = 0x811c9dc5, FNV_PRIME = 0x01000193 };
-	const char *at = common.data, *end = common.data + common.len, *stop = end;
-	uint32_t hash = FNV_START, count = 0, in_common = 0;
-	stop += line.end - end > BEHIND ? BEHIND : line.end - end;
-	for (bool number = false; at < stop; at++) {
-		bool is = hex_value((unsigned char)*at) >= 0;
-		if (!is || !number) {
-			hash = (hash ^ (is ? '9' : (unsigned char)*at)) * FNV_PRIME;
-			count++;
-		}
-		number = is;
-		if (at < end)
-			in_common = count - is; /* as if numbers had nothing in common */
-	}
-	return (hash ^ in_common) | 1;
+		common.end = line.at + COMMON_MAX;
+	pass_common(&common, &before, &s);
+	uint32_t in_common = s.count - s.number; /* as if numbers had nothing in common */
+	for (const char *at = common.at; at < line.end && at < common.at + BEHIND; at++)
+		add_to_shape(&s, (unsigned char)*at);
+	*shape = (s.hash ^ in_common) | 1;
+	return between(line.at, common.at);
 }
 
 /* Marks behind which the text of a log begins, also without a blank. */

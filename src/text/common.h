@@ -13,23 +13,23 @@ enum {
 };
 
 struct text_common {
-	char prefix[COMMON_MAX];         /* the latest that was found */
-	size_t len;                      /* 0: none so far */
-	char before[BEFORE_MAX];         /* the line before, without prefixes of known forms */
+	char prefix[COMMON_MAX]; /* the latest that was found */
+	size_t len;              /* 0: none so far */
+	const char *before;      /* the line before, without prefixes of known forms: in the text, or kept */
+	char kept[BEFORE_MAX];
 	size_t before_len;               /* 0: there is none that can be used */
 	uint64_t before_line, before_at; /* its number, and where it begins in the whole text */
 	unsigned before_signs;
 	bool before_is_read;     /* a format took it */
-	uint32_t failed[SHAPES]; /* shapes of lines in which no prefix was found; see text_common_shape */
+	uint32_t failed[SHAPES]; /* shapes of lines in which no prefix was found; see text_common_with_before */
 };
 
 /* The part of the line that is like this prefix; empty: it begins otherwise. */
 struct str text_common_match(struct rest line, struct str prefix);
-/* The part of the line that is like the beginning of the line before, at most COMMON_MAX bytes. */
-struct str text_common_with_before(const struct text_common *c, struct rest line);
-/* A hash of how a line begins, numbers being alike: of what it has in common with the line before, and of some bytes
- * behind that. Not 0. In most lines of a log no prefix is found, and few shapes are many lines'. */
-uint32_t text_common_shape(struct str common, struct rest line);
+/* The part of the line that is like the beginning of the line before, at most COMMON_MAX bytes. *shape: a hash of it
+ * and of some bytes behind it, numbers being alike; not 0. In most lines of a log no prefix is found, and few shapes
+ * are many lines'. */
+struct str text_common_with_before(const struct text_common *c, struct rest line, uint32_t *shape);
 /* Where the prefix may end in these common bytes of a line: behind `from`, which is NULL at first. NULL: at no other
  * place. */
 const char *text_common_cut(struct str common, struct rest line, const char *from);

@@ -273,8 +273,8 @@ static bool read_callgrind(struct text_reader *r, struct rest line)
 
 bool text_read_unknown(struct text_reader *r, struct rest line)
 {
-	const char *hex = find_word(line.at, line.end, "0x");
-	for (unsigned i = 0; hex && i < NUMBERS_MAX; i++, hex = find_word(hex + 1, line.end, "0x"))
+	const char *hex = find_0x(line.at, line.end);
+	for (unsigned i = 0; hex && i < NUMBERS_MAX; i++, hex = find_0x(hex + 1, line.end))
 		if (read_unknown_at(r, line, hex))
 			return true;
 	return read_callgrind(r, line);

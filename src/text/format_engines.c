@@ -17,7 +17,7 @@ static bool read_unreal(struct text_reader *r, struct rest line)
 {
 	static const char mark[] = "!UnknownFunction(";
 	struct text_frame f = {.base = TEXT_IMAGE};
-	const char *end = find_word(line.at, line.end, mark), *from = end ? find_word(line.at, end, "0x") : NULL;
+	const char *end = find_word(line.at, line.end, mark), *from = end ? find_0x(line.at, end) : NULL;
 	struct rest before = {from ? from + strlen("0x") : NULL, end};
 	if (!from || !take_hex_digits(&before).len || !take_literal(&before, " ") || before.at == end)
 		return false;

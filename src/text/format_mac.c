@@ -6,6 +6,7 @@
 
 #include "text/formats.h"
 #include "text/prefix.h"
+#include "text/signs.h"
 
 enum { UUID_LETTERS = 36, UUID_DIGITS = 32, ADDRESSES_MAX = 256 /* of an exception */ };
 
@@ -89,7 +90,7 @@ static bool read_frame(struct text_reader *r, struct rest line)
 	blanks(&line);
 	if (!take_decimal(&line, &number) || !blanks(&line))
 		return false;
-	const char *hex = find_word(line.at, line.end, "0x");
+	const char *hex = find_0x(line.at, line.end);
 	if (!hex || hex == line.at || !is_blank(hex[-1]))
 		return false;
 	struct str image = trimmed(between(line.at, hex));
@@ -233,5 +234,9 @@ bool text_read_mac(struct text_reader *r, struct rest line)
 		text_modules_begin_report(&r->modules);
 		return true;
 	}
-	return read_exception(r, line) || read_frame(r, line) || read_graph(r, line) || read_image(r, line);
+	if (read_exception(r, line))
+		return true;
+	if (!(r->signs & SIGN_HEX))
+		return false;
+	return read_frame(r, line) || read_graph(r, line) || read_image(r, line);
 }

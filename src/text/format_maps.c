@@ -194,12 +194,15 @@ bool text_read_beginning(struct text_reader *r, struct rest line)
 	        {"Thread ", " received signal "} /* gdb */, {"*** SIG", " received at time="} /* absl */,
 	        {"Execution of ", " terminated by unhandled exc"} /* Ada */};
 	blanks(&line);
-	bool begin = other_pid(r, line);
-	note_signal(r, line);
+	int first = peek(&line);
+	bool begin = first == '=' && other_pid(r, line);
+	if (first == 'E' || first == '[' || first == 'T')
+		note_signal(r, line);
 	for (unsigned i = 0; i < sizeof begins / sizeof *begins && !begin; i++)
-		begin = peek(&line) == *begins[i][0] && take_literal(&line, begins[i][0]) &&
+		begin = *begins[i][0] == first && take_literal(&line, begins[i][0]) &&
 		        (!begins[i][1] || find_word(line.at, line.end, begins[i][1]));
-	if (take_literal(&line, "Call stack traceback locations:")) /* Ada's addresses stand below this */
+	if (first == 'C' &&
+	        take_literal(&line, "Call stack traceback locations:")) /* Ada's addresses stand below this */
 		r->ada_line = r->line + 1;
 	if (begin)
 		text_maps_begin_process(&r->maps);

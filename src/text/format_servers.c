@@ -4,6 +4,7 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
 
 enum {
 	SIGNS_MAX = 8,    /* tried in a path */
@@ -32,6 +33,8 @@ static bool read_envoy_map(struct text_reader *r, struct rest line)
 {
 	static const char mark[] = "Address mapping: ";
 	struct text_mapping m = {.kind = MAP_EXEC, .executable = true};
+	if (line.end - line.at > ENVOY_LINE)
+		return false;
 	line.at = find_word(line.at, line.end, mark);
 	if (!line.at)
 		return false;
@@ -81,7 +84,7 @@ static bool read_envoy(struct text_reader *r, struct rest line)
 	const char *caught = find_word(line.at, line.end, "Caught ");
 	if (caught && find_word(caught, line.end, ", suspect faulting address 0x"))
 		r->servers.envoy_fault = r->line;
-	return read_envoy_map(r, line) || read_envoy_frame(r, line);
+	return read_envoy_frame(r, line);
 }
 
 /* ---- Seastar, ESP32 ---- */
@@ -132,6 +135,15 @@ static void await_seastar(struct text_reader *r)
 {
 	r->servers.seastar_line = r->line;
 	text_await(r, 1);
+}
+
+/* "… backtrace:" */
+static bool read_backtrace_heading(struct text_reader *r, struct rest line)
+{
+	struct str whole = trimmed(between(line.at, line.end));
+	if (ends_with(whole, "Backtrace:") || ends_with(whole, "backtrace:"))
+		await_seastar(r);
+	return false;
 }
 
 /* ESP-IDF: "Backtrace: 0x400d1f2a:0x3ffb4f60 0x400d1f4e:0x3ffb4f80", perhaps with " |<-CORRUPTED" behind it. Seastar:
@@ -237,8 +249,9 @@ static struct str take_column(struct rest *line)
 static bool read_fortran_heading(struct text_reader *r, struct rest line)
 {
 	static const char *const columns[] = {"Image", "PC", "Routine", "Line", "Source"};
-	blanks(&line);
-	if (peek(&line) != *columns[0])
+	struct rest image = line;
+	blanks(&image);
+	if (!take_literal(&image, columns[0]))
 		return false;
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
 		if (!str_equal(take_column(&line), str_from(columns[i])))
@@ -339,8 +352,11 @@ static bool read_sanitized(struct text_reader *r, struct rest line)
 
 bool text_read_servers(struct text_reader *r, struct rest line)
 {
-	return read_envoy(r, line) || read_seastar(r, line) || read_backtrace(r, line) || read_dpdk(r, line) ||
-	       read_sanitized(r, line);
+	if (read_envoy_map(r, line) || read_seastar(r, line))
+		return true;
+	if (!(r->signs & SIGN_HEX))
+		return read_backtrace_heading(r, line);
+	return read_envoy(r, line) || read_backtrace(r, line) || read_dpdk(r, line) || read_sanitized(r, line);
 }
 
 bool text_read_columns(struct text_reader *r, struct rest line)

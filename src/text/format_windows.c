@@ -5,6 +5,7 @@
 
 #include "text/formats.h"
 #include "text/path.h"
+#include "text/signs.h"
 
 enum {
 	FAULT_LINES = 8, /* from the module's name to the offset: entries of the log may be wrapped */
@@ -96,6 +97,16 @@ static bool has_version(struct rest line)
 	return dots == 3 && is_digit(peek(&line));
 }
 
+/* "Faulting module name: ucrtbase.dll,": entries of the log may be wrapped. */
+static bool read_wrapped_name(struct text_reader *r, struct rest line)
+{
+	if (!take_literal(&line, "Faulting module name: "))
+		return false;
+	const char *comma = find_comma(line);
+	keep_fault(r, trimmed(between(line.at, comma ? comma : line.end)));
+	return true;
+}
+
 /* "Faulting module name: ucrtbase.dll, version: 10.0.26100.33158, time stamp: 0x32c000ad", in any language: a label, a
  * file's name, a version, and eight digits in the end. */
 static bool read_fault_name(struct text_reader *r, struct rest line)
@@ -103,10 +114,6 @@ static bool read_fault_name(struct text_reader *r, struct rest line)
 	uint64_t stamp;
 	const char *comma = find_comma(line), *last = comma ? find_last(comma, line.end, 'x') : NULL;
 	struct rest hex = {last ? last - 1 : NULL, line.end};
-	if (take_literal(&line, "Faulting module name: ")) { /* entries of the log may be wrapped */
-		keep_fault(r, trimmed(between(line.at, comma ? comma : line.end)));
-		return true;
-	}
 	if (!last || line.end - last != 1 + STAMP_DIGITS || !take_0x(&hex, &stamp) ||
 	        !has_version((struct rest){comma + 1, line.end}))
 		return false;
@@ -244,10 +251,8 @@ static bool read_blender(struct text_reader *r, struct rest line)
 	static const char unnamed[] = "Symbols not available";
 	struct text_frame f = {.base = TEXT_ELF};
 	const char *from = line.at, *colon = find_word(line.at, line.end, ":0x");
-	if (!colon || !is_windows(trimmed(between(from, colon))))
-		return false;
-	line.at = colon + 1;
-	if (!take_0x(&line, &f.offset) || !take_literal(&line, "  "))
+	line.at = colon ? colon + 1 : line.end;
+	if (!take_0x(&line, &f.offset) || !take_literal(&line, "  ") || !is_windows(trimmed(between(from, colon))))
 		return false;
 	enum text_address address = next_address(r, &r->windows.blender_line);
 	const char *name = line.at;
@@ -317,7 +322,7 @@ bool text_read_windows(struct text_reader *r, struct rest line)
 	case 'E':
 	case 'S':
 	case 'F':
-		if (read_report(r, line) || read_signature(r, line))
+		if (read_report(r, line) || read_signature(r, line) || read_wrapped_name(r, line))
 			return true;
 		break;
 	case '0':
@@ -331,8 +336,11 @@ bool text_read_windows(struct text_reader *r, struct rest line)
 	default:
 		break;
 	}
-	return read_portable(r, line) || read_offset(r, line) || read_blender(r, line) || read_fault_name(r, line) ||
-	       read_fault_offset(r, line);
+	if (read_portable(r, line))
+		return true;
+	if (!(r->signs & SIGN_HEX))
+		return false;
+	return read_offset(r, line) || read_blender(r, line) || read_fault_name(r, line) || read_fault_offset(r, line);
 }
 
 /* The offset behind this plus sign, and where the module before it begins; NULL: it is none. */

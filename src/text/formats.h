@@ -72,7 +72,15 @@ enum { TEXT_BASES = 8 };
 /* Programs whose lines stand among each other. */
 enum { TEXT_SOURCES = 16 };
 
+enum { TEXT_SIGNS = 7 }; /* of lines, that formats ask for */
+
+/* Which formats are asked of a line: sets of rows of the table in reader.c, a bit for each. */
+struct text_index {
+	uint32_t of_sign[TEXT_SIGNS], of_which[3], of_first[256], numbered;
+};
+
 struct text_reader {
+	struct text_index index;
 	struct text_modules modules;
 	struct text_maps maps;
 	bool uses_fixed;
@@ -91,6 +99,8 @@ struct text_reader {
 	bool mapped;                      /* the line is in `unescaped` */
 	uint64_t at;                      /* where it begins in the whole text */
 	const char *start;                /* the same in memory */
+	const char *escape;               /* the next character of the text with which colours begin; its end: none */
+	unsigned signs;                   /* of the line that a format is asked of */
 	unsigned frames;                  /* found in it */
 	unsigned named_frames;            /* likewise, which have names already */
 	uint64_t frames_before;           /* of the whole text, above it */
@@ -188,7 +198,7 @@ void text_names_file(struct text_reader *r, struct text_frame *f, struct str pat
 /* The next lines, so many, are read whatever signs they have. */
 static inline void text_await(struct text_reader *r, unsigned lines)
 {
-	r->awaited = r->line + lines;
+	r->awaited = r->awaited > r->line + lines ? r->awaited : r->line + lines;
 }
 /* f->edits is one: from, to are in the line. */
 void text_edit_one(

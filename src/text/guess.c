@@ -25,11 +25,23 @@ static bool has(struct rest line, const char *word)
 	return find_word(line.at, line.end, word) != NULL;
 }
 
+/* k is rarer than u. */
+static bool has_unknown(struct rest line)
+{
+	const char *at = line.at;
+	while ((at = find_word(at, line.end, "known"))) {
+		if (at - line.at >= 2 && at[-2] == 'u' && at[-1] == 'n')
+			return true;
+		at++;
+	}
+	return false;
+}
+
 /* A number that is written as an address. */
 static bool has_address(struct rest line)
 {
 	const char *at = line.at;
-	while ((at = find_word(at, line.end, "0x"))) {
+	while ((at = find_0x(at, line.end))) {
 		struct rest digits = {at, line.end};
 		uint64_t ignored;
 		if (take_0x(&digits, &ignored) && digits.at - at >= ADDRESS_DIGITS + 2)
@@ -63,10 +75,13 @@ static bool is_named_by_glibc(struct rest line)
 	return has(line, ") [0x") || has(line, ")[0x");
 }
 
-/* Go's "	/src/main.go:8 +0x1a", and Python's "  File "a.py", line 3, in f": languages that print names alone. */
-static bool is_named_by_language(struct rest line)
+/* Python's "  File "a.py", line 3, in f" and, with hex, Go's "	/src/main.go:8 +0x1a": languages that print names
+ * alone. */
+static bool is_named_by_language(struct rest line, bool hex)
 {
-	return has(line, ".go:") ? has(line, " +0x") : has(line, "  File \"") && has(line, ", line ");
+	const char *file = find_word(line.at, line.end, "File \"");
+	bool go = hex && has(line, " +0x") && has(line, ".go:");
+	return go || (file && file - line.at >= 2 && file[-1] == ' ' && file[-2] == ' ' && has(line, ", line "));
 }
 
 /* NAME+0x12, where NAME is not empty. */
@@ -76,20 +91,23 @@ static bool has_offset(struct rest line)
 	return plus && plus > line.at && !is_blank((unsigned char)plus[-1]) && plus[-1] != '(';
 }
 
-void guess_look(struct guess *g, struct rest line, uint64_t number)
+void guess_look(struct guess *g, struct rest line, uint64_t number, bool hex)
 {
 	if (line.end - line.at > SEARCHED)
 		line.end = line.at + SEARCHED;
-	bool begins = begins_like_frame(line), address = has_address(line), offset = has_offset(line);
-	bool nameless = has(line, "??") || has(line, "unknown") || has(line, "<null>");
-	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset + has(line, ".so") + has(line, " in ");
-	bool language = is_named_by_language(line),
+	bool begins = begins_like_frame(line), address = hex && has_address(line), offset = hex && has_offset(line);
+	bool nameless = has(line, "??") || has_unknown(line) || has(line, "<null>");
+	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset;
+	bool language = is_named_by_language(line, hex),
 	     named = language || (address && !nameless && (offset ? is_named_by_glibc(line) : begins));
 	g->named += named;
 	score += LANGUAGE * language;
 	score += 2 * (address && nameless);                                     /* others have a name already */
 	score += offset && !memchr(line.at, ' ', (size_t)(line.end - line.at)); /* in prose it stands among words */
-	if (score < 3 || score <= g->score || !(address || offset || nameless || language))
+	if (!(address || offset || nameless || language) || score + 2 <= g->score)
+		return;
+	score += has(line, ".so") + has(line, " in ");
+	if (score < 3 || score <= g->score)
 		return;
 	g->score = score;
 	g->line = number;

@@ -17,7 +17,7 @@ struct guess {
 	char text[GUESS_MAX];
 };
 
-/* Looks at a line in which no format found a frame. */
-void guess_look(struct guess *g, struct rest line, uint64_t number);
+/* Looks at a line in which no format found a frame. hex: it has a 0x. */
+void guess_look(struct guess *g, struct rest line, uint64_t number, bool hex);
 
 #endif

@@ -288,11 +288,12 @@ static bool may_have_form(const char *form, size_t len, int first, int last)
 	return form[1] == 'n' || form[1] == 'd' ? is_digit(first) : form[1] != 'x' || first == '0';
 }
 
-/* A line that begins with a word as no form does, and does not end as those do that begin with a file. */
+/* A line that begins with a word as no form does, unless that is a file: then it ends so, and has an address. */
 static bool is_words(struct rest line)
 {
 	int first = peek(&line), last = line.end[-1];
-	return is_letter(first) && first != 'f' && first != 'a' && last != ')' && last != ']';
+	return is_letter(first) && first != 'f' && first != 'a' &&
+	       ((last != ')' && last != ']') || !find_0x(line.at, line.end));
 }
 
 bool text_read_named(struct rest line, bool below, struct text_named *out)

@@ -75,27 +75,29 @@ static bool take_month_and_day(struct rest *r)
 }
 
 /* Letters, digits, and -_./@:() */
-static bool is_name(int c)
+static bool is_name(unsigned char c)
 {
-	return (c >= '-' && c <= ':') || (c >= '@' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c == '(' ||
-	       c == ')';
+	static const uint64_t names[4] = {TEXT_RANGE('(', ')') | TEXT_RANGE('-', ':'),
+	        TEXT_RANGE('@', 'Z') | TEXT_RANGE('_', '_') | TEXT_RANGE('a', 'z')};
+	return names[c >> 6] >> (c & 63) & 1;
 }
 
 /* A name of 1 to SOURCE_MAX bytes. */
 static bool take_name(struct rest *r)
 {
-	const char *from = r->at;
-	while (is_name(peek(r)) && r->at - from < SOURCE_MAX)
-		r->at++;
-	return r->at > from && !is_name(peek(r));
+	const char *from = r->at, *at = from, *stop = r->end - from > SOURCE_MAX ? from + SOURCE_MAX : r->end;
+	while (at < stop && is_name((unsigned char)*at))
+		at++;
+	r->at = at;
+	return at > from && (at == r->end || !is_name((unsigned char)*at));
 }
 
 /* "host app[123]: " and "host kernel: "; a colon alone may belong to anything. */
 static bool take_host(struct rest *r, struct str *source)
 {
-	const char *from = r->at;
+	const char *from = r->at, *blank = memchr(from, ' ', (size_t)(r->end - from));
 	uint64_t pid;
-	if (!take_name(r) || !take_literal(r, " "))
+	if (!blank || !memchr(blank, ':', (size_t)(r->end - blank)) || !take_name(r) || !take_literal(r, " "))
 		return false;
 	*source = between(from, r->at);
 	if (take_literal(r, "kernel: "))

@@ -14,7 +14,10 @@
 enum { DEBUG_ID_PART = 8 }; /* hex digits with which each debug id and build id begins */
 enum { SEARCH_TIMES = 64 }; /* how often each byte of a line may be searched for a module, in all ways to cut it */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* with which Windows begins a text */
-enum { SIGN_FIRST = 64 };              /* the line begins as a heading of a report or a line of a map or table may */
+enum { SIGN_AWAITED = 64 };            /* the line may be of a format that said so in a line above: see text_await */
+#define MAP_ADDRESS "0"                /* in `begins`: an address as /proc/PID/maps has it */
+
+static void index_formats(struct text_index *index);
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
@@ -24,6 +27,7 @@ struct text_reader *text_reader_new(
 		return NULL;
 	r->frame = frame;
 	r->arg = arg;
+	index_formats(&r->index);
 	text_maps_init(&r->maps);
 	if (text_modules_init(&r->modules, max_modules))
 		return r;
@@ -70,9 +74,10 @@ void text_reader_use_fixed(struct text_reader *r, struct str program)
 	r->program = program;
 }
 
-void text_reader_tell_named(struct text_reader *r)
+void text_reader_tell_named(struct text_reader *r, bool titles)
 {
 	r->stacks.wanted = true;
+	r->stacks.titled = titles;
 }
 
 const struct text_stack *text_reader_stack(const struct text_reader *r)
@@ -125,9 +130,10 @@ void text_reader_begin(struct text_reader *r)
 	        .program = r->program,
 	        .guess = r->guess,
 	        .all_frames = r->all_frames,
-	        .stacks = {.wanted = r->stacks.wanted, .named = r->stacks.named},
+	        .stacks = {.wanted = r->stacks.wanted, .titled = r->stacks.titled, .named = r->stacks.named},
 	        .frame = r->frame,
 	        .arg = r->arg,
+	        .index = r->index,
 	        .at = r->at,
 	        .unescaped = r->unescaped};
 }
@@ -434,39 +440,66 @@ enum formats_asked {
 	ANYWHERE = 4, /* the one that takes what no other does */
 };
 
-/* The first format that recognises a line takes it. It is not asked unless the line has one of its signs. */
+/* The first format that recognises a line takes it. It is asked of lines that have one of its signs, or begin with one
+ * of its letters, as its headings do. */
 static const struct {
 	unsigned signs;
 	enum formats_asked which;
 	bool (*read)(struct text_reader *r, struct rest line);
+	const char *begins; /* NULL: it has no lines without signs */
 } formats[] = {
-        {SIGN_FIRST, ANCHORED, text_read_beginning},
-        {SIGN_FIRST, ANCHORED, text_read_windbg_heading},
-        {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_windows},
-        {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_map},
-        {SIGN_BRACE, ANCHORED, text_read_markup},
-        {SIGN_BRACE | SIGN_QUOTE, ANCHORED, text_read_json},
-        {SIGN_HEX, ANCHORED, text_read_engine},
-        {SIGN_FIRST | SIGN_PAREN, ANCHORED, text_read_engine_head},
-        {SIGN_FIRST | SIGN_HEX, ANCHORED, text_read_runtime},
-        {SIGN_HEX | SIGN_FIRST, ANCHORED, text_read_servers},
-        {SIGN_HEX, ANCHORED, text_read_address},
-        {SIGN_PAREN | SIGN_FIRST, ANCHORED, text_read_columns},
-        {SIGN_HEX, FLOATING, text_read_unknown},
-        {SIGN_QUOTE, FLOATING, text_read_numbered},
-        {SIGN_HEX, FLOATING, text_read_glibc},
-        {SIGN_HEX | SIGN_QUOTE, ANCHORED, text_read_perf_report},
-        {SIGN_PAREN, ANCHORED, text_read_perf},
-        {SIGN_HEX | SIGN_PLUS | SIGN_FIRST, ANCHORED, text_read_bpftrace},
-        {SIGN_HEX | SIGN_FIRST, ANCHORED, text_read_mac},
-        {SIGN_BUILD | SIGN_FIRST, ANCHORED, text_read_module_line},
-        {SIGN_BRACE, ANCHORED, text_read_pipes},
-        {SIGN_PLUS, ANCHORED, text_read_kernel},
-        {SIGN_FIRST, ANCHORED, text_read_registers},
-        {SIGN_PLUS, ANCHORED, text_read_windbg},
-        {SIGN_PLUS, ANYWHERE, text_read_anything},
-        {SIGN_PLUS, ANYWHERE, text_read_bare_offset},
+        {0, ANCHORED, text_read_beginning, "PISC(*thF#TE=["},
+        {0, ANCHORED, text_read_windbg_heading, "#CSW"},
+        {SIGN_HEX, ANCHORED, text_read_windows, "EFSL<"},
+        {SIGN_HEX, ANCHORED, text_read_map, MAP_ADDRESS},
+        {SIGN_BRACE, ANCHORED, text_read_markup, NULL},
+        {SIGN_BRACE | SIGN_QUOTE, ANCHORED, text_read_json, NULL},
+        {SIGN_HEX, ANCHORED, text_read_engine, NULL},
+        {SIGN_PAREN, ANCHORED, text_read_engine_head, "b"},
+        {SIGN_HEX, ANCHORED, text_read_runtime, NULL},
+        {SIGN_HEX | SIGN_AWAITED, ANCHORED, text_read_servers, "(ABEFISW[b"},
+        {SIGN_HEX, ANCHORED, text_read_address, NULL},
+        {SIGN_PAREN | SIGN_AWAITED, ANCHORED, text_read_columns, "I"},
+        {SIGN_HEX, FLOATING, text_read_unknown, NULL},
+        {SIGN_QUOTE, FLOATING, text_read_numbered, NULL},
+        {SIGN_HEX, FLOATING, text_read_glibc, NULL},
+        {SIGN_HEX | SIGN_QUOTE, ANCHORED, text_read_perf_report, NULL},
+        {SIGN_PAREN, ANCHORED, text_read_perf, NULL},
+        {SIGN_HEX | SIGN_PLUS, ANCHORED, text_read_bpftrace, "@"},
+        {SIGN_HEX, ANCHORED, text_read_mac, "PIL"},
+        {SIGN_BUILD, ANCHORED, text_read_module_line, "M"},
+        {SIGN_BRACE, ANCHORED, text_read_pipes, NULL},
+        {SIGN_PLUS, ANCHORED, text_read_kernel, NULL},
+        {SIGN_AWAITED, ANCHORED, text_read_registers, NULL},
+        {SIGN_PLUS, ANCHORED, text_read_windbg, NULL},
+        {SIGN_PLUS, ANYWHERE, text_read_anything, NULL},
+        {SIGN_PLUS, ANYWHERE, text_read_bare_offset, NULL},
 };
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+/* Sets of formats, a bit for each. */
+static void index_formats(struct text_index *index)
+{
+	for (unsigned i = 0; i < FORMATS; i++) {
+		uint32_t bit = UINT32_C(1) << i;
+		for (unsigned k = 0; k < TEXT_SIGNS; k++)
+			index->of_sign[k] |= formats[i].signs >> k & 1 ? bit : 0;
+		for (const char *c = formats[i].begins; c && *c; c++)
+			index->of_first[(unsigned char)*c] |= bit;
+		for (unsigned k = 0; k < 3; k++)
+			index->of_which[k] |= formats[i].which >> k & 1 ? bit : 0;
+		if (formats[i].read == text_read_numbered)
+			index->numbered = bit;
+	}
+}
+
+static uint32_t formats_of(const uint32_t *sets, unsigned bits)
+{
+	uint32_t all = 0;
+	for (; bits; bits &= bits - 1)
+		all |= sets[__builtin_ctz(bits)];
+	return all;
+}
 
 /* What is asked of every line takes pointers: a struct rest would be copied within memory. */
 
@@ -478,39 +511,20 @@ static bool is_hotspot(const char *at, const char *end)
 	return end - at > 2 && at[1] == ' ' && memchr("CVvJjA", *at, 6);
 }
 
-/* Letters with which headings begin, and the addresses of a memory map, of five digits or more. */
-static bool may_begin(const char *at, const char *end)
+/* The formats that have headings which begin as this line does, or maps: addresses there have five digits or more. */
+static uint32_t formats_by_beginning(const struct text_index *index, const char *at, const char *end)
 {
-	static const bool begins[256] = {['P'] = true,
-	        ['I'] = true,
-	        ['L'] = true,
-	        ['<'] = true,
-	        ['M'] = true,
-	        ['S'] = true,
-	        ['C'] = true,
-	        ['E'] = true,
-	        ['*'] = true,
-	        ['#'] = true,
-	        ['h'] = true,
-	        ['t'] = true,
-	        ['T'] = true,
-	        ['='] = true,
-	        ['F'] = true,
-	        ['('] = true,
-	        ['@'] = true,
-	        ['b'] = true,
-	        ['W'] = true,
-	        ['A'] = true,
-	        ['B'] = true,
-	        ['['] = true};
-	while (at < end && is_blank(*at))
+	while (at < end && is_blank((unsigned char)*at))
 		at++;
-	if (at == end || begins[(unsigned char)*at])
-		return at < end;
+	if (at == end)
+		return 0;
+	uint32_t set = index->of_first[(unsigned char)*at];
 	const char *from = at;
-	while (at < end && hex_value(*at) >= 0)
+	while (at < end && hex_value((unsigned char)*at) >= 0)
 		at++;
-	return at - from > 4 && at - from <= 16 && at < end && *at == '-';
+	if (at - from > 4 && at - from <= 16 && at < end && *at == '-')
+		set |= index->of_first[(unsigned char)*MAP_ADDRESS];
+	return set;
 }
 
 /* A number or word alone, as in lists of pretty-printed JSON. */
@@ -611,18 +625,24 @@ struct cut {
 static bool ask_formats(struct text_reader *r, const struct cut *c, unsigned which)
 {
 	struct rest line = c->line, inner = line;
-	unsigned signs = c->signs | (r->line <= r->awaited || may_begin(line.at, line.end) ? SIGN_FIRST : 0);
+	const struct text_index *index = &r->index;
 	bool hotspot = is_hotspot(line.at, line.end), found = false;
 	blanks(&inner);
-	bool numbered = which & ANCHORED && peek(&inner) == '#';
-	if (which & ANCHORED && (hotspot || text_is_counted(line)))
+	int first = peek(&inner);
+	uint32_t numbered = which & ANCHORED && first == '#' ? index->numbered : 0;
+	if (which & ANCHORED && (hotspot || (is_digit(first) && text_is_counted(line))))
 		which |= ANYWHERE;
 	r->hotspot_depth = hotspot ? c->hotspot_depth + 1 : 0;
 	r->begins = NULL;
+	r->signs = c->signs;
 	r->stacks.line = line;
-	for (size_t i = 0; signs && line.at < line.end && !found && i < sizeof formats / sizeof *formats; i++)
-		if (which & formats[i].which || (numbered && formats[i].read == text_read_numbered))
-			found = signs & formats[i].signs && formats[i].read(r, line);
+	uint32_t asked =
+	        formats_of(index->of_sign, (c->signs & SIGNS_OF_FRAMES) | (r->line <= r->awaited ? SIGN_AWAITED : 0));
+	if (which & ANCHORED)
+		asked |= formats_by_beginning(index, line.at, line.end);
+	asked &= formats_of(index->of_which, which) | numbered;
+	for (; asked && line.at < line.end && !found; asked &= asked - 1)
+		found = formats[__builtin_ctz(asked)].read(r, line);
 	return found;
 }
 
@@ -642,7 +662,11 @@ static void read_named(struct text_reader *r, struct rest line, unsigned signs)
 
 /* ---- prefixes of unknown forms ---- */
 
-#define MAPS_PRIVATE "p 0" /* of "r-xp 00026000" in a memory map, whose lines have no sign */
+/* "r-xp 00026000" of a memory map, whose lines have no sign of frames */
+static bool has_map(const char *at, const char *end, unsigned signs)
+{
+	return signs & SIGN_MAP && find_word(at, end, "p 0");
+}
 
 enum { CUTS_MAX = 24 };
 
@@ -662,7 +686,7 @@ static bool may_have_prefix(const struct text_reader *r, const struct cut *c)
 		return false;
 	return r->common.before[before - 1] == '{' || c->signs & SIGN_HEX || end[-1] == ')' ||
 	       (c->signs & SIGN_BRACE && end[-1] == '{') ||
-	       (c->signs & SIGN_QUOTE && memchr(at, '#', (size_t)(end - at))) || find_word(at, end, MAPS_PRIVATE);
+	       (c->signs & SIGN_QUOTE && memchr(at, '#', (size_t)(end - at))) || has_map(at, end, c->signs);
 }
 
 /* "3: ", "3 0x", "0|1|", "16. ", "1# ", "47.13%", "27,852 (", "7f4640e1e000-", "0x55…", "00 000000c8`"; no time of day,
@@ -780,9 +804,9 @@ static bool find_prefix(struct text_reader *r, struct cut *c, const char *begin)
 	const char *at = c->line.at > begin ? c->line.at : NULL, *end = c->line.end;
 	if (!may_have_prefix(r, c) || is_named_frame(r))
 		return false;
-	struct str common = text_common_with_before(&r->common, (struct rest){begin, end});
-	uint32_t shape = text_common_shape(common, (struct rest){begin, end}),
-	         *failed = &r->common.failed[shape / 2 % SHAPES];
+	uint32_t shape;
+	struct str common = text_common_with_before(&r->common, (struct rest){begin, end}, &shape);
+	uint32_t *failed = &r->common.failed[shape / 2 % SHAPES];
 	if (*failed == shape)
 		return false;
 	for (unsigned i = 0; i < CUTS_MAX && (at = text_common_cut(common, (struct rest){begin, end}, at)); i++) {
@@ -811,9 +835,20 @@ static void note_begin(struct text_reader *r, const char *begin)
 		end--;
 	if (end && end < r->begins)
 		end++;
-	struct str common = end ? text_common_with_before(&r->common, (struct rest){begin, end}) : (struct str){"", 0};
+	uint32_t ignored;
+	struct str common = {"", 0};
+	if (end)
+		common = text_common_with_before(&r->common, (struct rest){begin, end}, &ignored);
 	if (common.len && end > begin + 1 && common.data + common.len == end)
 		know_prefix(r, common);
+}
+
+/* What it points to will not stay. */
+static void keep_before(struct text_common *c)
+{
+	if (c->before_len && c->before != c->kept)
+		memcpy(c->kept, c->before, c->before_len);
+	c->before = c->kept;
 }
 
 static void keep_line(struct text_reader *r, const struct cut *c, const char *begin, bool is_read)
@@ -821,8 +856,9 @@ static void keep_line(struct text_reader *r, const struct cut *c, const char *be
 	struct text_common *kept = &r->common;
 	size_t len = (size_t)(c->line.end - begin);
 	kept->before_len = len <= BEFORE_MAX ? len : 0;
-	if (kept->before_len)
-		memcpy(kept->before, begin, len);
+	kept->before = begin;
+	if (r->mapped)
+		keep_before(kept);
 	kept->before_line = r->line;
 	kept->before_at = r->at + (uint64_t)(begin - (r->mapped ? begin : r->start));
 	kept->before_signs = c->signs;
@@ -842,10 +878,11 @@ static bool is_json(struct rest line)
 static bool is_plain(const struct text_reader *r, const struct cut *c, const char *begin)
 {
 	size_t before = r->common.before_len;
-	return !c->signs && r->line > r->awaited && !r->json.depth &&
-	       !(before && r->common.before[before - 1] == '{') && !may_begin(c->line.at, c->line.end) &&
-	       (begin == c->line.at || !may_begin(begin, c->line.end)) && !is_hotspot(c->line.at, c->line.end) &&
-	       !find_word(begin, c->line.end, MAPS_PRIVATE);
+	return !(c->signs & SIGNS_OF_FRAMES) && r->line > r->awaited && !r->json.depth &&
+	       !(before && r->common.before[before - 1] == '{') &&
+	       !formats_by_beginning(&r->index, c->line.at, c->line.end) &&
+	       (begin == c->line.at || !formats_by_beginning(&r->index, begin, c->line.end)) &&
+	       !is_hotspot(c->line.at, c->line.end) && !has_map(begin, c->line.end, c->signs);
 }
 
 /* Whether a format takes the line: as it is behind the prefix that is known, as it is, or behind another one. Sets
@@ -902,7 +939,7 @@ static bool read_formats(struct text_reader *r, const char *begin, struct rest *
 	if (r->stacks.wanted && r->all_frames == r->frames_before)
 		read_named(r, c.line, signs);
 	if (!r->all_frames && (signs & (SIGN_HEX | SIGN_PLUS | SIGN_QUOTE)))
-		guess_look(&r->guess, c.line, r->line - r->inner_lines);
+		guess_look(&r->guess, c.line, r->line - r->inner_lines, signs & SIGN_HEX);
 	if (r->perf_depth == perf_depth)
 		pass_no_frame(r, c.line);
 	*line = c.line;
@@ -1055,10 +1092,10 @@ static void read_plain(struct text_reader *r, const char *at, const char *end, u
 static bool is_html(const char *at, const char *end, unsigned signs)
 {
 	bool begins = at < end && *at == '&';
-	if ((!signs && !begins) || !text_is_html(at, end))
+	if ((!(signs & SIGNS_OF_FRAMES) && !begins) || !text_is_html(at, end))
 		return false;
 	text_scan_line(at, end, &signs);
-	return signs || begins;
+	return signs & SIGNS_OF_FRAMES || begins;
 }
 
 static void read_unescaped(struct text_reader *r, enum text_style style)
@@ -1091,7 +1128,7 @@ static bool read_syslog(struct text_reader *r, const char *at, const char *end)
 static void read_line(struct text_reader *r, const char *at, const char *end, unsigned signs)
 {
 	struct rest line = {at, end};
-	bool coloured = memchr(at, ESCAPE, (size_t)(end - at)), html = !coloured && is_html(at, end, signs);
+	bool coloured = r->escape >= at && r->escape < end, html = !coloured && is_html(at, end, signs);
 	if ((coloured || html) && !begin_unescaping(r))
 		return;
 	if (coloured && text_unescape_colours(r->unescaped, line))
@@ -1111,14 +1148,21 @@ static bool find_following(struct text_reader *r, const char *start, const char 
 	r->following_at = r->at + (uint64_t)(from - start);
 	/* of macOS's call graphs, of compute-sanitizer's frames; jemalloc's title */
 	bool matters = find_word(start, stop, "??? ") || find_word(start, stop, "Host Frame:") ||
-	               (r->stacks.wanted && *start == '@');
+	               (r->stacks.titled && *start == '@');
 	return lf || end - start > TEXT_LINE_MAX || !matters;
+}
+
+static const char *find_escape(const char *from, const char *end)
+{
+	const char *at = memchr(from, ESCAPE, (size_t)(end - from));
+	return at ? at : end;
 }
 
 enum text_result text_reader_read(struct text_reader *r, struct str text, bool last, size_t *used)
 {
 	*used = 0;
 	r->result = TEXT_OK;
+	r->escape = find_escape(text.data, text.data + text.len);
 	while (*used < text.len && !r->result) {
 		unsigned signs;
 		const char *start = text.data + *used, *end = text.data + text.len;
@@ -1133,6 +1177,8 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 		if (!r->skips)
 			r->line++;
 		r->start = start;
+		if (r->escape < start)
+			r->escape = find_escape(start, end);
 		if (!r->skips && len <= TEXT_LINE_MAX)
 			read_line(r, start, stop, signs);
 		r->skips = !lf && !last;
@@ -1140,5 +1186,6 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 		*used += len;
 		r->at += len;
 	}
+	keep_before(&r->common);
 	return r->result;
 }

@@ -132,8 +132,8 @@ bool text_reader_know(struct text_reader *r, struct str name, struct str id);
 void text_reader_use_fixed(struct text_reader *r, struct str program);
 
 /* The caller wants all frames: those that have names already, too, and which stack each belongs to. Call it before
- * reading. A frame that stands alone and has a name is not told. */
-void text_reader_tell_named(struct text_reader *r);
+ * reading. A frame that stands alone and has a name is not told. titles: text_reader_stack tells what stands above. */
+void text_reader_tell_named(struct text_reader *r, bool titles);
 /* While `frame` is called: the stack of this frame. */
 const struct text_stack *text_reader_stack(const struct text_reader *r);
 

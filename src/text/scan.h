@@ -14,6 +14,9 @@ struct rest {
 	const char *at, *end;
 };
 
+/* Characters of one quarter of all 256, as a set of bits. */
+#define TEXT_RANGE(from, to) ((UINT64_C(2) << ((to)&63)) - (UINT64_C(1) << ((from)&63)))
+
 static inline int peek(const struct rest *r)
 {
 	return r->at < r->end ? (unsigned char)*r->at : -1;
@@ -124,6 +127,15 @@ static inline const char *find_word(const char *from, const char *to, const char
 		if (!from || memcmp(from, word, len) == 0)
 			return from;
 	}
+	return NULL;
+}
+
+/* Where the next 0x stands; NULL: nowhere. x is rarer in logs than 0. */
+static inline const char *find_0x(const char *from, const char *to)
+{
+	while (to - from > 1 && (from = memchr(from + 1, 'x', (size_t)(to - from - 1))))
+		if (from[-1] == '0')
+			return from - 1;
 	return NULL;
 }
 

@@ -28,6 +28,8 @@ const char *text_scan_line_plain(const char *from, const char *end, unsigned *si
 			seen |= SIGN_HEX;
 		if (c == '-' && before == 'd')
 			seen |= SIGN_BUILD;
+		if (c == ' ' && before == 'p')
+			seen |= SIGN_MAP;
 		before = c;
 	}
 	*signs = seen;
@@ -50,7 +52,8 @@ const char *text_scan_line(const char *from, const char *end, unsigned *signs)
 {
 	unsigned head = 0;
 #ifdef __SSE2__
-	__m128i plus = _mm_setzero_si128(), brace = plus, quote = plus, paren = plus, hex = plus, build = plus;
+	__m128i plus = _mm_setzero_si128(), brace = plus, quote = plus, paren = plus, hex = plus, build = plus,
+	        map = plus;
 	static const uint8_t before[32] = {
 	        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
 	int line_feeds = 0;
@@ -68,9 +71,10 @@ const char *text_scan_line(const char *from, const char *end, unsigned *signs)
 		paren = _mm_or_si128(paren, are(bytes, '('));
 		hex = _mm_or_si128(hex, _mm_and_si128(are(bytes, '0'), are(next, 'x')));
 		build = _mm_or_si128(build, _mm_and_si128(are(bytes, 'd'), are(next, '-')));
+		map = _mm_or_si128(map, _mm_and_si128(are(bytes, 'p'), are(next, ' ')));
 	}
 	*signs = head = any(plus, SIGN_PLUS) | any(brace, SIGN_BRACE) | any(quote, SIGN_QUOTE) |
-	                any(paren, SIGN_PAREN) | any(hex, SIGN_HEX) | any(build, SIGN_BUILD);
+	                any(paren, SIGN_PAREN) | any(hex, SIGN_HEX) | any(build, SIGN_BUILD) | any(map, SIGN_MAP);
 	if (line_feeds)
 		return from - 16 + __builtin_ctz((unsigned)line_feeds);
 #endif

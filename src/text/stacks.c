@@ -181,10 +181,12 @@ static bool leads(struct rest line)
 void text_stacks_pass(struct text_reader *r, struct rest line)
 {
 	struct text_stacks *s = &r->stacks;
-	if (!trimmed(between(line.at, line.end)).len)
+	if ((s->interrupted && !s->titled) || !trimmed(between(line.at, line.end)).len)
 		return;
 	bool source = s->source && r->line == s->end + 1;
 	s->interrupted = s->interrupted || !(source || text_is_between_frames(line));
+	if (!s->titled)
+		return;
 	s->before = s->above;
 	s->before_line = s->above_line;
 	s->before_leads = s->leads && s->before.len;

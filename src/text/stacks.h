@@ -7,7 +7,7 @@
 #include "text/scan.h"
 
 struct text_stacks {
-	bool wanted; /* by who made the reader; else nothing is done */
+	bool wanted, titled; /* by who made the reader; else nothing is done, or titles stay empty */
 	/* the current stack */
 	struct text_stack stack;
 	uint32_t count;   /* of stacks so far */

@@ -57,7 +57,7 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 	        r && text_reader_know(r, str_from("prog"), str_from("0123456789ABCDEF0123456789ABCDEF0")), "no memory");
 	s->reader = r;
 	if (size % 2)
-		text_reader_tell_named(r);
+		text_reader_tell_named(r, true);
 	while (at < size && !result) {
 		end = size - end > piece ? end + piece : size;
 		result = text_reader_read(r, (struct str){(const char *)data + at, end - at}, end == size, &used);

@@ -1755,7 +1755,7 @@ static void test_compute_sanitizer_in_strings_and_colours(void **state)
 		struct found f = {.text = cases[i][0]};
 		struct text_reader *r = text_reader_new(10, take_frame, &f);
 		assert_non_null(r);
-		text_reader_tell_named(r);
+		text_reader_tell_named(r, true);
 		assert_int_equal(read_in_pieces(r, f.text, strlen(f.text), SIZE_MAX), TEXT_OK);
 		assert_int_equal(f.count, 2);
 		const struct text_own *own = &f.frames[1].own;
