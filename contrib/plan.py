@@ -20,7 +20,7 @@ MISS = 650.0  # bytes from memcached for a frame whose page is not in the proces
 CHECK = 150.0  # bytes from memcached for a module that is looked at again
 REVALIDATE = 5.0  # seconds: revalidate_after
 THREADS, TRANSFERS = 3, 16  # workers a core, bucket_parallel
-LOADERS, OTHERS = 2, 5  # connections to each memcached server for a transfer, and of other threads; each worker has one
+LOADERS, OTHERS = 2, 12  # connections to each memcached server for a transfer, and of other threads; each worker has one
 CONNECTIONS = 1024  # memcached's -c
 GB, GBIT = 1e9, 1e9 / 8
 

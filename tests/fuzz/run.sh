@@ -25,7 +25,7 @@ own=libsymbolicated.a dwarf=
 case $target in
 cabinet | dwp | gopclntab | helper | pdb_sources | sections | undecorate | view | xz) own="libsymbtool.a libsymbolicated.a" dwarf="$(pkg-config --libs libdw libelf liblzma) -lZydis -lcapstone -liberty" ;;
 esac
-libs=$(pkg-config --libs libcurl jansson zlib liblz4 libzstd libxxhash libcrypto expat libarchive; pkg-config --libs libisal 2>/dev/null || :)
+libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat libarchive; pkg-config --libs libisal 2>/dev/null || :)
 if [ ! -e "$build/Makefile" ]; then
 	tests/tools/build.sh "$build" --enable-sanitizer=address CC=clang CFLAGS='-O2 -g -fsanitize=fuzzer-no-link'
 fi
