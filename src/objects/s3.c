@@ -295,7 +295,7 @@ int64_t s3_parse_time(struct str text)
 		return -1;
 	memcpy(copy, text.data, text.len);
 	const char *end = strptime(copy, "%Y-%m-%dT%H:%M:%S", &tm);
-	if (!end)
+	if (!end || strlen(copy) < text.len)
 		return -1;
 	int64_t fraction = 0, unit = SECOND;
 	if (*end == '.')

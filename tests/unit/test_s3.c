@@ -547,6 +547,7 @@ static void times_that_do_not_fit(void **state)
 	(void)state;
 	assert_true(s3_parse_time(str_from("1970-01-01T00:00:01.5Z")) == 1500000000);
 	assert_true(s3_parse_time(str_from("2262-04-11T00:00:00Z")) > 0);
+	assert_true(s3_parse_time((struct str){"1970-01-01T00:00:01Z\0", 21}) == -1);
 	assert_true(s3_parse_time(str_from("1013-01-01T00:00:00Z")) == -1);
 	assert_true(s3_parse_time(str_from("1969-12-31T23:59:59Z")) == -1);
 	assert_true(s3_parse_time(str_from("2263-01-01T00:00:00Z")) == -1);
