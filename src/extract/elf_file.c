@@ -89,6 +89,8 @@ static enum err open_as(struct elf_file *f, const char *path, const struct view_
 		                       : elf_begin(f->fd, ELF_C_READ_MMAP, NULL);
 	if (!err && !is_elf(f->elf))
 		err = refuse(f, path, e);
+	else if (!err && f->view.cut)
+		err = error_set(e, ERR_CORRUPT, "%s: cut off: the file ends within a segment", path);
 	else if (!err && !f->view.bytes && is_cut(f))
 		err = error_set(e, ERR_CORRUPT, "%s: cut off: the file ends before its section headers", path);
 	if (err)

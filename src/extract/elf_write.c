@@ -4,6 +4,7 @@
 #include "extract/elf_write.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 enum { EHDR64 = 64, EHDR32 = 52, SHDR64 = 64, SHDR32 = 40, SECTIONS_AT = 64 };
 
@@ -20,40 +21,38 @@ static void put_number(struct buffer *out, const GElf_Ehdr *like, uint64_t v, un
 	buffer_append(out, bytes, n);
 }
 
-/* name: its offset in section 1. */
-static void write_section(
-        struct buffer *out, const GElf_Ehdr *like, uint64_t name, uint32_t type, uint64_t at, uint64_t len)
+void elf_write_section(struct buffer *out, const GElf_Ehdr *like, const GElf_Shdr *s)
 {
 	unsigned word = is_wide(like) ? 8 : 4;
-	put_number(out, like, name, 4);
-	put_number(out, like, type, 4);
-	put_number(out, like, 0, word); /* flags */
-	put_number(out, like, 0, word); /* address */
-	put_number(out, like, at, word);
-	put_number(out, like, len, word);
-	put_number(out, like, 0, 4);    /* link */
-	put_number(out, like, 0, 4);    /* info */
-	put_number(out, like, 1, word); /* alignment */
-	put_number(out, like, 0, word); /* size of an entry */
+	put_number(out, like, s->sh_name, 4);
+	put_number(out, like, s->sh_type, 4);
+	put_number(out, like, s->sh_flags, word);
+	put_number(out, like, s->sh_addr, word);
+	put_number(out, like, s->sh_offset, word);
+	put_number(out, like, s->sh_size, word);
+	put_number(out, like, s->sh_link, 4);
+	put_number(out, like, s->sh_info, 4);
+	put_number(out, like, s->sh_addralign, word);
+	put_number(out, like, s->sh_entsize, word);
 }
 
-static void write_header(struct buffer *out, const GElf_Ehdr *like, size_t count)
+void elf_write_header(struct buffer *out, const GElf_Ehdr *h)
 {
-	unsigned word = is_wide(like) ? 8 : 4;
-	buffer_append(out, like->e_ident, EI_NIDENT);
-	put_number(out, like, ET_EXEC, 2);
-	put_number(out, like, like->e_machine, 2);
-	put_number(out, like, EV_CURRENT, 4);
-	put_number(out, like, 0, word); /* entry */
-	put_number(out, like, 0, word); /* program headers */
-	put_number(out, like, SECTIONS_AT, word);
-	put_number(out, like, like->e_flags, 4);
-	put_number(out, like, is_wide(like) ? EHDR64 : EHDR32, 2);
-	put_number(out, like, 0, 2); /* program headers: size and number */
-	put_number(out, like, 0, 2);
-	put_number(out, like, is_wide(like) ? SHDR64 : SHDR32, 2);
-	put_number(out, like, count, 2);
-	put_number(out, like, 1, 2); /* the section with the names */
+	unsigned word = is_wide(h) ? 8 : 4;
+	buffer_append(out, h->e_ident, EI_NIDENT);
+	put_number(out, h, h->e_type, 2);
+	put_number(out, h, h->e_machine, 2);
+	put_number(out, h, EV_CURRENT, 4);
+	put_number(out, h, h->e_entry, word);
+	put_number(out, h, h->e_phoff, word);
+	put_number(out, h, h->e_shoff, word);
+	put_number(out, h, h->e_flags, 4);
+	put_number(out, h, is_wide(h) ? EHDR64 : EHDR32, 2);
+	put_number(out, h, h->e_phentsize, 2);
+	put_number(out, h, h->e_phnum, 2);
+	put_number(out, h, is_wide(h) ? SHDR64 : SHDR32, 2);
+	put_number(out, h, h->e_shnum, 2);
+	put_number(out, h, h->e_shstrndx, 2);
 }
 
 void elf_write_headers(struct buffer *out, const GElf_Ehdr *like, const struct elf_part *parts, size_t count)
@@ -62,13 +61,31 @@ void elf_write_headers(struct buffer *out, const GElf_Ehdr *like, const struct e
 	size_t names_len = sizeof own, name = sizeof own;
 	for (size_t i = 0; i < count; i++)
 		names_len += strlen(parts[i].name) + 1;
-	write_header(out, like, 2 + count);
+	GElf_Ehdr header = {.e_type = ET_EXEC,
+	        .e_machine = like->e_machine,
+	        .e_flags = like->e_flags,
+	        .e_shoff = SECTIONS_AT,
+	        .e_shnum = (GElf_Half)(2 + count),
+	        .e_shstrndx = 1};
+	memcpy(header.e_ident, like->e_ident, EI_NIDENT);
+	elf_write_header(out, &header);
 	buffer_append(out, zeros, is_wide(like) ? SECTIONS_AT - EHDR64 : SECTIONS_AT - EHDR32);
-	write_section(out, like, 0, SHT_NULL, 0, 0);
-	write_section(
-	        out, like, 1, SHT_STRTAB, SECTIONS_AT + (2 + count) * (is_wide(like) ? SHDR64 : SHDR32), names_len);
-	for (size_t i = 0; i < count; name += strlen(parts[i++].name) + 1)
-		write_section(out, like, name, SHT_PROGBITS, parts[i].at, parts[i].len);
+	const GElf_Shdr none = {.sh_addralign = 1},
+	                strings = {.sh_name = 1,
+	                        .sh_type = SHT_STRTAB,
+	                        .sh_offset = SECTIONS_AT + (2 + count) * (is_wide(like) ? SHDR64 : SHDR32),
+	                        .sh_size = names_len,
+	                        .sh_addralign = 1};
+	elf_write_section(out, like, &none);
+	elf_write_section(out, like, &strings);
+	for (size_t i = 0; i < count; name += strlen(parts[i++].name) + 1) {
+		const GElf_Shdr part = {.sh_name = (GElf_Word)name,
+		        .sh_type = SHT_PROGBITS,
+		        .sh_offset = parts[i].at,
+		        .sh_size = parts[i].len,
+		        .sh_addralign = 1};
+		elf_write_section(out, like, &part);
+	}
 	buffer_append(out, own, sizeof own);
 	for (size_t i = 0; i < count; i++)
 		buffer_append(out, parts[i].name, strlen(parts[i].name) + 1);

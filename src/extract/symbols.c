@@ -28,7 +28,7 @@ enum label {
 };
 
 struct symbol {
-	uint64_t start, end;
+	uint64_t start, end; /* end, without a size: of the section that it is in */
 	const char *name;
 	unsigned binding;
 	enum label label;
@@ -66,11 +66,13 @@ static uint64_t code_address(const struct symbols *s, const GElf_Sym *sym)
 	return is_function(sym) ? code_map_entry(s->code, sym->st_value) : sym->st_value;
 }
 
-/* Linkers make labels such as etext behind a section's end. */
-static bool in_own_section(Elf *elf, const GElf_Sym *sym)
+/* The end of its section, if it is in that: linkers make labels such as etext behind a section's end. Else 0. */
+static uint64_t section_end(Elf *elf, const GElf_Sym *sym)
 {
 	GElf_Shdr header;
-	return gelf_getshdr(elf_getscn(elf, sym->st_shndx), &header) && sym->st_value - header.sh_addr < header.sh_size;
+	bool is = gelf_getshdr(elf_getscn(elf, sym->st_shndx), &header) &&
+	          sym->st_value - header.sh_addr < header.sh_size;
+	return is ? header.sh_addr + header.sh_size : 0;
 }
 
 /* What linkers make for 64-bit PowerPC to call functions of other files, or far away. */
@@ -90,7 +92,7 @@ static enum label label_of(const struct symbols *s, Elf *elf, const GElf_Sym *sy
 	if (is_function(sym))
 		return LABEL_FUNCTION;
 	if (GELF_ST_BIND(sym->st_info) != STB_LOCAL)
-		return s->whole && in_own_section(elf, sym) ? LABEL_CODE : LABEL_END;
+		return s->whole && section_end(elf, sym) ? LABEL_CODE : LABEL_END;
 	return is_stub(s, name) ? LABEL_FUNCTION : LABEL_PLACE;
 }
 
@@ -113,6 +115,10 @@ static enum err add_symbol(struct symbols *s, Elf *elf, const GElf_Sym *sym, con
 	uint64_t room = section->end - start;
 	struct symbol symbol = {start, start + (sym->st_size < room ? sym->st_size : room), name,
 	        GELF_ST_BIND(sym->st_info), label_of(s, elf, sym, name)};
+	if (sym->st_size == 0 && symbol.label != LABEL_DATA) {
+		uint64_t end = section_end(elf, sym);
+		symbol.end = end > start && end < section->end ? end : section->end;
+	}
 	bool ok = symbol.label == LABEL_NONE
 	                  ? array_append(&s->items, &s->cap, &s->count, &symbol, sizeof symbol)
 	                  : array_append(&s->bare, &s->bare_cap, &s->bare_count, &symbol, sizeof symbol);
@@ -283,7 +289,7 @@ static const struct symbol *code_label(const struct symbol *labels, size_t count
 /* The code of a label without a size, as far as it is free. Those from number `next` on are behind it. */
 static enum err add_bare(struct symbols *s, const struct symbol *code, size_t next)
 {
-	uint64_t end = code_map_find(s->code, code->start)->end;
+	uint64_t end = code->end;
 	for (; next < s->bare_count && s->bare[next].start < end; next++)
 		if (label_ends(code, &s->bare[next]))
 			end = s->bare[next].start;

@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "base/search.h"
 #include "base/varint.h"
+#include "extract/headerless.h"
 #include "extract/macho.h"
 #include "extract/pdb.h"
 #include "extract/pe_view.h"
@@ -304,31 +305,34 @@ static bool map_fixed(char *at, size_t len, int fd)
 	return len == 0 || mmap(at, len, fd < 0 ? PROT_READ | PROT_WRITE : PROT_READ, flags, fd, 0) != MAP_FAILED;
 }
 
-/* Maps the file; its first page is a copy, which begins with the header; then comes the tail. */
-static enum err map_view(struct view *v, int fd, const struct view_builder *b, const struct tail *t,
-        const Elf64_Ehdr *h, struct error *e)
+uint64_t view_tail(size_t file_len)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = (size_t)t->at + t->out.len;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), at = (file_len + page - 1) / page * page;
+	return at ? at : page;
+}
+
+enum err view_map(
+        struct view *v, int fd, struct str file, const struct buffer *head, const struct buffer *tail, struct error *e)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), at = (size_t)view_tail(file.len), len = at + tail->len;
 	char *bytes = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (bytes == MAP_FAILED)
 		return no_memory(e);
 	v->bytes = bytes;
 	v->len = len;
-	v->file_len = b->file_len;
-	if (!map_fixed(bytes, b->file_len, fd) || !map_fixed(bytes, page, -1) ||
-	        !map_fixed(bytes + t->at, t->out.len, -1)) {
+	v->file_len = file.len;
+	if (!map_fixed(bytes, file.len, fd) || !map_fixed(bytes, page, -1) || !map_fixed(bytes + at, tail->len, -1)) {
 		view_close(v);
 		return no_memory(e);
 	}
-	memcpy(bytes, b->file, b->file_len < page ? b->file_len : page);
-	memcpy(bytes, h, sizeof *h);
-	memcpy(bytes + t->at, t->out.data, t->out.len);
+	memcpy(bytes, file.data, file.len < page ? file.len : page);
+	memcpy(bytes, head->data, head->len);
+	memcpy(bytes + at, tail->data, tail->len);
 	return ERR_OK;
 }
 
 static enum err make_view(struct view *v, int fd, struct view_builder *b, struct error *e)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	Elf64_Ehdr header = {.e_ident = ELFMAG "\2\1\1",
 	        .e_type = ET_DYN,
 	        .e_machine = b->machine,
@@ -343,10 +347,11 @@ static enum err make_view(struct view *v, int fd, struct view_builder *b, struct
 		return no_memory(e);
 	buffer_init(&t->out, STRINGS_MAX);
 	buffer_init(&t->names, SECTIONS_MAX * sizeof b->sections->name);
-	t->at = (b->file_len + page - 1) / page * page;
-	t->at = t->at ? t->at : page;
+	t->at = view_tail(b->file_len);
 	write_tail(t, b, &header);
-	err = t->out.failed ? no_memory(e) : map_view(v, fd, b, t, &header, e);
+	const struct buffer head = {.data = (uint8_t *)&header, .len = sizeof header};
+	const struct str file = {(const char *)b->file, b->file_len};
+	err = t->out.failed ? no_memory(e) : view_map(v, fd, file, &head, &t->out, e);
 	buffer_release(&t->out);
 	buffer_release(&t->names);
 	free(t);
@@ -495,7 +500,9 @@ enum err view_open(struct view *v, int fd, const struct view_wanted *wanted, str
 	struct stat st;
 	*v = (struct view){.wanted = wanted ? *wanted : (struct view_wanted){.base = 0}};
 	enum file_format format = file_format_of_fd(fd);
-	if (format == FORMAT_ELF || format == FORMAT_OTHER)
+	if (format == FORMAT_ELF)
+		return headerless_open(v, fd, e);
+	if (format == FORMAT_OTHER)
 		return ERR_OK;
 	if (fstat(fd, &st) != 0)
 		return error_set(e, ERR_IO, "%s", strerror(errno));

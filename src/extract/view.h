@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of Windows and macOS as ELF files: Mach-O, PE and PDB files get ELF headers in memory, around the bytes of
- * the file where they are, so that everything that reads ELF reads them. */
+ * the file where they are, so that everything that reads ELF reads them. So do ELF files without section headers. */
 #ifndef EXTRACT_VIEW_H
 #define EXTRACT_VIEW_H
 
@@ -46,14 +46,15 @@ struct view_wanted {
 };
 
 struct view {
-	char *bytes; /* the ELF file; NULL: the file is ELF itself */
+	char *bytes; /* the ELF file; NULL: the file is one itself, with section headers */
 	size_t len;
 	size_t file_len; /* bytes of the file at the beginning, but for the first page */
+	bool cut;        /* of an ELF file: it ends within a segment */
 	struct view_wanted wanted;
 };
 
-/* Leaves the view empty if the file is ELF, or nothing that is known. wanted may be NULL. ERR_CORRUPT: the text says at
- * which place; ERR_MISSING: no slice has this id; ERR_NO_MEMORY, ERR_IO. */
+/* Leaves the view empty if the file is ELF with section headers, or nothing that is known. wanted may be NULL.
+ * ERR_CORRUPT: the text says at which place; ERR_MISSING: no slice has this id; ERR_NO_MEMORY, ERR_IO. */
 enum err view_open(struct view *v, int fd, const struct view_wanted *wanted, struct error *e);
 void view_close(struct view *v);
 /* Gives back memory; what is needed again comes from the file. */
@@ -106,6 +107,12 @@ struct view_builder {
 	struct buffer strings;
 };
 
+/* Where what follows a file may begin: on a page of its own. */
+uint64_t view_tail(size_t file_len);
+/* Maps the file, whose bytes these are; its first page is a copy, which begins with head; the tail is behind it.
+ * ERR_NO_MEMORY. */
+enum err view_map(
+        struct view *v, int fd, struct str file, const struct buffer *head, const struct buffer *tail, struct error *e);
 /* Adds a section; of one that is not loaded or has code, bytes outside the file are ERR_CORRUPT. */
 enum err view_add_section(struct view_builder *b, const struct view_section *s, struct error *e);
 enum err view_add_segment(struct view_builder *b, const struct view_segment *s, struct error *e);

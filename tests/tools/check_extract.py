@@ -1324,6 +1324,7 @@ def check_producers(tool, folder):
     check_descriptors(tool, folder)
     check_public_names(tool, folder)
     check_cut(tool, folder)
+    check_headerless(tool, folder)
 
 
 def check_d(tool, folder):
@@ -1410,6 +1411,112 @@ def check_cut(tool, folder):
         os.truncate(program, left)
         done = subprocess.run([tool, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
         check("cut", done.returncode == 1 and done.stderr == f"{program}: cut off: the file ends before its section headers\n", left, done.stderr)
+
+
+def form_of(data):
+    """How a file's words and addresses are packed, and where its header has those of segments and sections."""
+    order = "<>"[data[5] - 1]
+    return (order, "Q", 32, 40, 58) if data[4] == 2 else (order, "I", 28, 32, 46)
+
+
+def segments_of(data):
+    """(type, where its fields are, offset, address, size in the file) of each."""
+    order, word, at, _, _ = form_of(data)
+    table, size, count = struct.unpack_from(order + word, data, at)[0], *struct.unpack_from(order + "HH", data, 54 if word == "Q" else 42)
+    for i in range(table, table + size * count, size):
+        fields = struct.unpack_from(order + ("IIQQQQ" if word == "Q" else "IIIII"), data, i)
+        yield (fields[0], i, fields[2], fields[3], fields[5]) if word == "Q" else (fields[0], i, fields[1], fields[2], fields[4])
+
+
+def without_section_headers(program, name):
+    """A copy that ends with its last segment, as sstrip makes it."""
+    with open(program, "rb") as file:
+        data = bytearray(file.read())
+    order, word, _, sections, numbers = form_of(data)
+    struct.pack_into(order + word, data, sections, 0)
+    struct.pack_into(order + "HHH", data, numbers, 0, 0, 0)
+    with open(name, "wb") as file:
+        file.write(data[: max(at + size for kind, _, at, _, size in segments_of(data) if kind == PT_LOAD)])
+    return name
+
+
+LIBRARY = """.text
+.globl whole
+.type whole,%function
+whole:
+.fill 32,1,0
+.size whole,32
+.globl bare
+.type bare,%function
+bare:
+.fill 16,1,0
+.weak other
+.type other,%function
+other:
+.fill 8,1,0
+.size other,8
+.data
+.globl number
+.type number,%object
+.size number,4
+number: .4byte 1
+"""
+PT_LOAD, PT_DYNAMIC, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_HASH, DT_GNU_HASH = 1, 2, 5, 6, 10, 4, 0x6FFFFEF5
+
+
+def check_headerless(tool, folder):
+    """Without section headers, PT_DYNAMIC says where symbols are: the same that nm -D finds with them."""
+    for target in "x86_64-linux-gnu", "i386-linux-gnu", "powerpc-linux-gnu", "mips64-linux-gnuabi64":
+        for style in "gnu", "sysv", "both":
+            options = [f"-Wl,--hash-style={style}", "-Wl,--build-id"]
+            program = not (target.startswith("mips") and style != "sysv") and assembled(folder, f"headerless-{target}-{style}", LIBRARY, target, *options)
+            if not program:
+                continue
+            bare = without_section_headers(program, program + "-bare")
+            got = sorted((va, r["func"], r["len"]) for va, r in extract(tool, bare).ranges if r["func"] != "bare")
+            lines = subprocess.run(["llvm-nm", "-D", "-S", program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+            want = sorted((int(f[0], 16), f[3], int(f[1], 16)) for f in map(str.split, lines) if len(f) == 4 and f[2] in "TW" and f[3] != "bare")
+            check(bare, len(got) == 2 and got == want, got, want)
+            check_hostile_dynamic(tool, bare)
+    check_headerless_debug(tool, folder)
+
+
+def check_headerless_debug(tool, folder):
+    """The debug file is found by the build id of PT_NOTE; a file whose end is missing is called cut."""
+    program, source = compiled(folder, "chain.c", CHAIN, "gcc", "-O1", "-g", "-Wl,--build-id")
+    build_id = re.search("Build ID: (.*)", subprocess.run(["readelf", "-n", program], stdout=subprocess.PIPE, text=True, check=True).stdout)[1]
+    below, bare = os.path.join(folder, "headerless-debug"), without_section_headers(program, program + "-bare")
+    os.makedirs(f"{below}/.build-id/{build_id[:2]}")
+    subprocess.run(["objcopy", "--only-keep-debug", program, f"{below}/.build-id/{build_id[:2]}/{build_id[2:]}.debug"], check=True)
+    address = next(va for va, r in extract(tool, program).ranges if r["func"] == "inner")
+    records = extract(tool, bare, "-d", below)
+    got, want = ([r for _, r in x.ranges if not r["func"].endswith("@plt")] for x in (records, extract(tool, program)))
+    check(bare, got == want and records.frames(address)[0][:2] == ("inner", source), got, want)
+    os.truncate(bare, os.path.getsize(bare) - 1)
+    done = subprocess.run([tool, bare], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+    check("cut", done.returncode == 1 and done.stderr == f"{bare}: cut off: the file ends within a segment\n", done.stderr)
+
+
+def check_hostile_dynamic(tool, bare):
+    """Numbers of PT_DYNAMIC, and of the tables that it leads to, may be anything."""
+    with open(bare, "rb") as file:
+        good = file.read()
+    order, word, _, _, _ = form_of(good)
+    size = struct.calcsize(word)
+    at, length = next((at, length) for kind, _, at, _, length in segments_of(good) if kind == PT_DYNAMIC)
+    places = {struct.unpack_from(order + word, good, i)[0]: i + size for i in range(at, at + length, 2 * size)}
+    for tag in {DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_HASH, DT_GNU_HASH} & set(places):
+        changes = [(places[tag], word, v) for v in (0, 1, len(good) - 1, (1 << 8 * size) - 1)]
+        if tag in (DT_HASH, DT_GNU_HASH):
+            table = struct.unpack_from(order + word, good, places[tag])[0]
+            changes += [(table + i, "I", v) for i in range(0, 32, 4) for v in (0, 1 << 31, (1 << 32) - 2)]
+        for place, kind, value in changes:
+            data = bytearray(good)
+            struct.pack_into(order + kind, data, place, value)
+            with open(bare, "wb") as file:
+                file.write(data)
+            done = subprocess.run([tool, bare], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+            check(bare, done.returncode in (0, 1) and "Sanitizer" not in done.stderr, hex(tag), value, done.stderr)
 
 
 # As GNU's assembler describes functions: bit 0 of the first one's address is set, as in its symbol.

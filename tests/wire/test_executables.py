@@ -22,12 +22,13 @@ from pathlib import Path
 
 import pytest
 
+from check_extract import without_section_headers
 from client import job
 from s3 import BUCKET, S3, program_or_fail
 from stack import DAEMON, Bucket, Stack, opened, seed_of, wait_for
 from symbols import Symbols
 from test_debuginfod import Place, build_id_of, place, server  # noqa: F401
-from test_symbtool import SYMBTOOL, code_addresses, compile_program, run, v5_frames
+from test_symbtool import SYMBTOOL, code_addresses, compile_program, push, run, v5_frames
 
 PROGRAM = DAEMON[-1]
 LIBC = "/lib/x86_64-linux-gnu/libc.so.6"
@@ -554,6 +555,37 @@ def test_damage_costs_one_module(tree, tmp_path):
     with over(tmp_path) as s:
         assert "corrupt" in why(s, ids["half"])
         assert "not an ELF, Mach-O, PE or PDB file" in why(s, ids["text"])
+        assert named(s, tree.id, tree.offsets) == tree.whole
+
+
+def test_a_file_without_section_headers_is_read_by_its_segments(tree, tmp_path):
+    """As sstrip leaves it: the names of nm -D before, sent or in a tree; what a debug file says of it; what is cut is told."""
+    library, bare = str(tmp_path / "library.so"), str(tmp_path / "bare.so")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "library.c").write_text("int once(int x) { return x * 3; }\nint twice(int x) { return once(x) + x; }\n")
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-Wl,--build-id", tmp_path / "library.c", "-o", library], check=True)
+    lines = subprocess.run(["nm", "-D", "--defined-only", library], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    symbols = {f[2]: int(f[0], 16) for f in map(str.split, lines) if f[1] == "T"}
+    without_section_headers(library, bare)
+    build_id = build_id_of(library)
+    tree.put(tmp_path / "tree", paths(build_id)[1], tree.bytes(bare))
+    tree.put(tmp_path / "cut", paths(build_id)[1], tree.bytes(bare)[:-1])
+    with over(tmp_path / "tree") as s:
+        assert {"once", "twice"} <= set(symbols)
+        assert [f[0] for f in named(s, build_id, list(symbols.values()))] == list(symbols)
+    with over(tmp_path / "cut") as s:
+        assert "cut off: the file ends within a segment" in why(s, build_id)
+    with Stack(keys=True, config={"symbfile_store": f"file://{tmp_path}/store"}) as s:
+        s.key_path = str(tmp_path / "key")
+        Path(s.key_path).write_text(s.key + "\n", encoding="ascii")
+        push(s, bare)
+        assert [f[0] for f in named(s, build_id, list(symbols.values()))] == list(symbols)
+        (tmp_path / "cut.so").write_bytes(tree.bytes(bare)[:-1])
+        assert "cut off" in push(s, tmp_path / "cut.so", code=1).stderr
+    without_section_headers(tree.stripped, f"{tmp_path}/stripped")
+    tree.put(tmp_path / "both", paths(tree.id)[1], tree.bytes(f"{tmp_path}/stripped"))
+    tree.put(tmp_path / "both", paths(tree.id)[0], tree.bytes())
+    with over(tmp_path / "both") as s:
         assert named(s, tree.id, tree.offsets) == tree.whole
 
 
