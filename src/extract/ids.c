@@ -92,6 +92,10 @@ static void make_debug_id(struct ids *ids, Elf *elf)
 	memcpy(id, ids->build_id.bytes, GUID_BYTES);
 	if (!ident || (!ids->build_id.len && !fold_text(id, elf)))
 		return;
+	if (!ids->build_id.len) {
+		memcpy(ids->found_by.bytes, id, GUID_BYTES);
+		ids->found_by.len = GUID_BYTES;
+	}
 	for (size_t i = 0; i < GUID_BYTES; i++)
 		snprintf(ids->debug_id + 2 * i, 3, "%02X", id[swapped ? guid_order[i] : i]);
 	const uint8_t *age = ids->build_id.bytes + GUID_BYTES; /* zeros but for Windows */
@@ -120,6 +124,7 @@ void ids_read(struct ids *ids, Elf *elf)
 	read_sections(ids, elf);
 	if (!ids->build_id.len || !ids->go_build_id[0])
 		read_segments(ids, elf);
+	ids->found_by = ids->build_id;
 	make_debug_id(ids, elf);
 }
 

@@ -20,6 +20,7 @@ enum {
 
 struct ids {
 	struct build_id build_id;
+	struct build_id found_by; /* the same; of an ELF file without one the 16 bytes that its debug id shows */
 	char go_build_id[GO_BUILD_ID_MAX + 1]; /* empty: none */
 	char debug_id[DEBUG_ID_LEN + 1];       /* empty: neither a build id nor code */
 	unsigned view_kind;                    /* enum view_kind; 0: of an ELF file */

@@ -58,7 +58,7 @@ enum server_id {
 struct server_module {
 	enum server_id by;
 	char *name, *id;
-	struct build_id build_id; /* of a file */
+	struct build_id build_id; /* of a file, or what stands for it */
 	uint64_t image_base;      /* that addresses of a build id count from */
 };
 
@@ -73,8 +73,8 @@ static enum err read_file(struct server_module *m, const char *path, int fd, str
 		return err;
 	ids_of_fd(&own, fd, NULL, &not_elf);
 	file_id_hex(hex, &id);
-	m->by = own.build_id.len ? ID_UNTRIED : ID_GIVEN;
-	m->build_id = own.build_id;
+	m->by = own.found_by.len ? ID_UNTRIED : ID_GIVEN;
+	m->build_id = own.found_by;
 	m->image_base = own.image_base;
 	m->name = strdup(basename(path));
 	m->id = strdup(hex);

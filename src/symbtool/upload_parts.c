@@ -86,9 +86,9 @@ static enum err ask_for_claim(struct server_connection *c, const struct cut *cut
 {
 	char build_id[BUILD_ID_HEX + 1], hex[FILE_ID_HEX + 1];
 	*claimed = true;
-	if (!cut->own.build_id.len)
+	if (!cut->own.found_by.len)
 		return ERR_OK;
-	build_id_hex(build_id, cut->own.build_id.bytes, cut->own.build_id.len);
+	build_id_hex(build_id, cut->own.found_by.bytes, cut->own.found_by.len);
 	file_id_hex(hex, &cut->id);
 	json_t *root = ask_for_parts(c, build_id, e);
 	if (!root)
@@ -151,7 +151,7 @@ static void print_headers(struct buffer *out, const struct upload *u, const stru
 	const struct ids *own = &u->cut->own;
 	char id[FILE_ID_BASE64 + 1], build_id[BUILD_ID_HEX + 1];
 	file_id_base64(id, &u->cut->id);
-	build_id_hex(build_id, own->build_id.bytes, own->build_id.len);
+	build_id_hex(build_id, own->found_by.bytes, own->found_by.len);
 	buffer_printf(out,
 	        "Content-Type: application/octet-stream\nContent-Encoding: gzip\nFileID: %s\nFilePart: %u\nFileParts: "
 	        "%zu\nFileSet: %s\nFileMore: %d\n%s%s",

@@ -888,19 +888,45 @@ def test_ids_of_programs_with_a_build_id(tmp_path):
     assert ids_of(tmp_path / "headless")["build_id"] == build_id
 
 
-@pytest.mark.slow
-def test_ids_of_programs_without_a_build_id(tmp_path):
-    program = compile_program(tmp_path, "program", 5, "-Wl,--build-id=none")
+def folded_text(program, tmp_path):
+    """What Breakpad makes the id of a file without a build id of."""
     subprocess.run(["objcopy", "-O", "binary", "-j", ".text", program, tmp_path / "text"], check=True)
     folded = bytearray(16)
     for i, byte in enumerate((tmp_path / "text").read_bytes()[:4096]):
         folded[i % 16] ^= byte
+    return folded
+
+
+@pytest.mark.slow
+def test_ids_of_programs_without_a_build_id(tmp_path):
+    program = compile_program(tmp_path, "program", 5, "-Wl,--build-id=none")
     ids = ids_of(program)
-    assert "build_id" not in ids and ids["debug_id"] == debug_id(folded)
+    assert "build_id" not in ids and ids["debug_id"] == debug_id(folded_text(program, tmp_path))
     subprocess.run(["objcopy", "--only-keep-debug", program, tmp_path / "debug"], check=True)
     assert "debug_id" not in ids_of(tmp_path / "debug")
     (tmp_path / "text-file").write_text("no ELF")
     assert set(ids_of(tmp_path / "text-file")) == {"hex", "base64", "path"}
+
+
+def test_what_file_id_prints_finds_a_program_without_a_build_id(one, tmp_path):
+    """Its FileID; its debug id, also in lower case and without the age; and a stripped copy, which has the same."""
+    program, stripped = compile_program(tmp_path, "program", 77, "-no-pie", "-Wl,--build-id=none"), str(tmp_path / "stripped")
+    subprocess.run(["strip", "-o", stripped, program], check=True)
+    addresses = code_addresses(program)[:20]
+    want = [(f.get("function"), f.get("line")) for f in v5_frames(run("symbolicate", "--json", program, *map(hex, addresses)).stdout)]
+    base = 0x400000
+    push(one, program)
+    ids, debug = ids_of(program), debug_id(folded_text(program, tmp_path))
+    assert debug in run("file-id", program).stdout and debug in run("file-id", stripped).stdout
+    for told in ids["hex"], ids["base64"], debug, debug.lower(), debug[:32]:
+        of_image = 0 if told in (ids["hex"], ids["base64"]) else base
+        frames = one.client.frames(["program", told], [a - of_image for a in addresses])
+        assert [(f.get("function"), f.get("line")) for f in frames] == want and any(f for f, _ in want), told
+        assert " ranges " in run("list", "--url", url(one), "--api-key-file", one.key_path, told).stdout, told
+    frames = v5_frames(ask(one, "--json", stripped, *map(hex, addresses)).stdout)
+    assert [(f.get("function"), f.get("line")) for f in frames] == want
+    text = f"Module|program||program|{debug}|0x400000|0x401fff|1\n\n0|0|program||||{addresses[0] - base:#x}\n"
+    assert want[0][0] in run("symbolicate", "--filter", "-e", program, stdin=text).stdout
 
 
 def test_ids_of_a_big_endian_program(tmp_path):
