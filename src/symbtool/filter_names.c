@@ -16,6 +16,7 @@
 #include "map/read.h"
 #include "symbtool/answer.h"
 #include "symbtool/cli.h"
+#include "symbtool/function_address.h"
 #include "text/file_offsets.h"
 #include "text/module_table.h"
 
@@ -27,14 +28,15 @@ enum {
 /* A module of the text, and what we found out about it. */
 struct module {
 	bool decided;
-	enum reason why;             /* REASON_NONE: it has symbols */
-	char *path;                  /* of its file; NULL: a server answers */
-	struct local_place *place;   /* of its file; NULL: none. The first of ids is then its FileID */
-	unsigned id;                 /* on the server: which one of ids */
-	uint64_t image_base;         /* of its file, as the server says; 0 if there is a place */
-	struct file_map file;        /* where its file is loaded, likewise */
-	bool confirmed;              /* offsets in the file are such in the image: a frame told */
-	char *ids[IDS], *names[IDS]; /* no name: the module's own */
+	enum reason why;                /* REASON_NONE: it has symbols */
+	char *path;                     /* of its file; NULL: a server answers */
+	struct local_place *place;      /* of its file; NULL: none. The first of ids is then its FileID */
+	struct symbol_table *functions; /* of its file; NULL: not needed so far */
+	unsigned id;                    /* on the server: which one of ids */
+	uint64_t image_base;            /* of its file, as the server says; 0 if there is a place */
+	struct file_map file;           /* where its file is loaded, likewise */
+	bool confirmed;                 /* offsets in the file are such in the image: a frame told */
+	char *ids[IDS], *names[IDS];    /* no name: the module's own */
 };
 
 /* A distinct frame in the batch. */
@@ -85,6 +87,7 @@ void filter_names_forget(struct filter_names *n)
 	for (size_t i = 0; i < n->module_count; i++) {
 		free(n->modules[i].path);
 		free(n->modules[i].place);
+		symbol_table_free(n->modules[i].functions);
 		for (unsigned k = 0; k < IDS; k++) {
 			free(n->modules[i].ids[k]);
 			free(n->modules[i].names[k]);
@@ -197,13 +200,31 @@ static uint32_t *slot_of(const struct filter_names *n, const struct asked *quest
 	return &n->table[at];
 }
 
+/* Gives a frame of the kernel the address in its file. */
+static void place_by_function(struct filter_names *n, const struct frame_batch *b, struct text_frame *f)
+{
+	char path[PATH_MAX];
+	struct module *m = &n->modules[f->module];
+	struct str name = {b->text + (f->own.function.at - b->base), f->own.function.len};
+	uint64_t address;
+	if (!m->functions &&
+	        local_symbols_find(n->local, text_reader_module(b->reader, (uint32_t)f->module), path) == LOCAL_FOUND)
+		m->functions = symbol_table_read(path);
+	if (!m->functions || !symbol_table_find(m->functions, name, f->function_size, &address))
+		return;
+	f->address += address;
+	f->base = TEXT_ELF;
+}
+
 /* which[i]: the question for each frame. If the table is crowded, a frame is asked twice. */
 static void collect_questions(
         struct filter_names *n, const struct frame_batch *b, struct questions *all, uint32_t *which)
 {
 	memset(n->table, 0, TABLE_SLOTS * sizeof *n->table);
 	for (size_t i = 0; i < b->count; i++) {
-		const struct text_frame *f = &b->frames[i];
+		struct text_frame placed = b->frames[i], *f = &placed;
+		if (f->base == TEXT_FUNCTION)
+			place_by_function(n, b, f);
 		uint32_t *slot = slot_of(n, all->items, f);
 		const struct asked *q = *slot ? &all->items[*slot - 1] : NULL;
 		if (!q || q->module != f->module || q->address != f->address || q->base != f->base) {
@@ -259,7 +280,7 @@ static bool knows_base(const struct module *m, const struct asked *q)
 {
 	if (m->place)
 		return local_place_knows(m->place, q->address, q->base);
-	return q->base != TEXT_CODE && q->base != TEXT_EXEC && q->base != TEXT_FIXED;
+	return q->base != TEXT_CODE && q->base != TEXT_EXEC && q->base != TEXT_FIXED && q->base != TEXT_FUNCTION;
 }
 
 /* Whether a question is sent under this id. */
@@ -499,7 +520,9 @@ static enum err ask_all(struct filter_names *n, struct questions *all, struct er
 		               : m->decided && m->why != REASON_NONE ? m->why
 		                                                     : REASON_NO_ANSWER;
 		if (q->names.why == REASON_NO_ANSWER && !knows_base(m, q))
-			q->names.why = q->base == TEXT_FILE ? REASON_NOT_LOADED : REASON_NO_OFFSET;
+			q->names.why = q->base == TEXT_FILE       ? REASON_NOT_LOADED
+			               : q->base == TEXT_FUNCTION ? REASON_NO_FUNCTION
+			                                          : REASON_NO_OFFSET;
 		else if (m && m->path && !elsewhere)
 			err = ask_file(n, q, all->arena, e);
 	}

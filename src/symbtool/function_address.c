@@ -4,9 +4,13 @@
 #include "symbtool/function_address.h"
 
 #include <gelf.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "extract/elf_file.h"
+
+enum { PADDING_MAX = 64 }; /* bytes behind a function, to where the next one is aligned */
 
 /* How likely a symbol is the one that is meant, 0: not at all. A variable of one file may have the name of another's
  * function, and a local function that of a global one. */
@@ -51,4 +55,103 @@ bool function_address(const char *path, const char *name, uint64_t *address)
 	        find_in_table(file.elf, ".symtab", name, address) || find_in_table(file.elf, ".dynsym", name, address);
 	elf_file_close(&file);
 	return found;
+}
+
+struct symbol_table {
+	struct elf_file file;
+	struct named_function {
+		const char *name; /* in the file */
+		uint64_t address, size;
+	} * items;
+	uint32_t count, cap;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	const struct named_function *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+	return order ? order : (x->address > y->address) - (x->address < y->address);
+}
+
+static bool add_functions(struct symbol_table *f)
+{
+	GElf_Shdr header;
+	GElf_Sym symbol;
+	Elf_Scn *table = elf_find_section(f->file.elf, ".symtab");
+	Elf_Data *data = table ? elf_getdata(table, NULL) : NULL;
+	if (!data || !gelf_getshdr(table, &header) || !header.sh_entsize)
+		return false;
+	for (size_t i = 0; i < data->d_size / header.sh_entsize && gelf_getsym(data, (int)i, &symbol); i++) {
+		const char *name = worth(&symbol) ? elf_strptr(f->file.elf, header.sh_link, symbol.st_name) : NULL;
+		if (!name || !*name || GELF_ST_TYPE(symbol.st_info) == STT_OBJECT)
+			continue;
+		if (!array_reserve(&f->items, &f->cap, f->count + (size_t)1, sizeof *f->items))
+			return false;
+		f->items[f->count++] = (struct named_function){name, symbol.st_value, symbol.st_size};
+	}
+	if (f->count)
+		qsort(f->items, f->count, sizeof *f->items, by_name);
+	return true;
+}
+
+struct symbol_table *symbol_table_read(const char *path)
+{
+	struct error ignored;
+	struct symbol_table *f = calloc(1, sizeof *f);
+	if (f && elf_file_open(&f->file, path, &ignored)) {
+		free(f);
+		return NULL;
+	}
+	if (f && !add_functions(f)) {
+		symbol_table_free(f);
+		return NULL;
+	}
+	return f;
+}
+
+void symbol_table_free(struct symbol_table *f)
+{
+	if (!f)
+		return;
+	elf_file_close(&f->file);
+	free(f->items);
+	free(f);
+}
+
+static int compare(struct str name, const char *other)
+{
+	int order = strncmp(name.data, other, name.len);
+	return order ? order : other[name.len] ? -1 : 0;
+}
+
+/* The kernel counts what stands behind a function up to the next symbol as its own. */
+static bool has_size(const struct symbol_table *f, const struct named_function *item, uint64_t size)
+{
+	uint64_t next = UINT64_MAX;
+	if (!item->size || (item->size <= size && size - item->size < PADDING_MAX))
+		return true;
+	for (uint32_t i = 0; i < f->count; i++)
+		if (f->items[i].address > item->address && f->items[i].address < next)
+			next = f->items[i].address;
+	return size == next - item->address;
+}
+
+bool symbol_table_find(const struct symbol_table *f, struct str name, uint64_t size, uint64_t *address)
+{
+	size_t from = 0, to = f->count, found = 0;
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (compare(name, f->items[middle].name) > 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	for (; from < f->count && compare(name, f->items[from].name) == 0; from++) {
+		const struct named_function *item = &f->items[from];
+		if ((found && item->address == *address) || !has_size(f, item, size))
+			continue; /* another symbol of the same function, or another function */
+		*address = item->address;
+		found++;
+	}
+	return found == 1;
 }

@@ -227,6 +227,8 @@ bool local_place_knows(const struct local_place *place, uint64_t address, enum t
 		return place->fixed && has_code_at(place, address);
 	if (base == TEXT_FILE)
 		return !place->file.count || address_in_file(place, address, &ignored);
+	if (base == TEXT_FUNCTION) /* its address is not known so far */
+		return false;
 	return base == TEXT_CODE ? place->code != 0 : base == TEXT_EXEC ? place->segment_count > 0 : true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Linux kernel says of a program that a signal ended. On x86, powerpc and MIPS a line has the address and the
- * mapping that it lies in. On arm64, RISC-V and LoongArch the address is in the registers, some lines below. */
+/* What the Linux kernel says of itself, by functions; and of a program that a signal ended. Of the latter, on x86,
+ * powerpc and MIPS a line has the address and the mapping that it lies in. On arm64, RISC-V and LoongArch the address
+ * is in the registers, some lines below. */
 #include <config.h>
 
 #include "text/formats.h"
@@ -158,6 +159,82 @@ bool text_read_kernel(struct text_reader *r, struct rest line)
 	if (!find_segment(line, &name, &segment, &end))
 		return false;
 	return read_with_address(r, line, name, &segment, end) || note_segment(r, line, name, &segment, end);
+}
+
+/* ---- the kernel itself ---- */
+
+static bool ends_symbol(int c)
+{
+	return !is_letter(c) && !is_digit(c) && !strchr("_.$", c);
+}
+
+/* " [xfs]", also with a build id behind the name; *end is passed. Empty: nothing, or what is no module's. */
+static struct str take_module(const char **end, const char *stop)
+{
+	struct rest r = {*end, stop};
+	if (!take_literal(&r, " ["))
+		return (struct str){"", 0};
+	const char *from = r.at;
+	while (!ends_symbol(peek(&r)) || peek(&r) == '-')
+		r.at++;
+	struct str name = between(from, r.at);
+	blanks(&r);
+	take_hex_digits(&r);
+	if (!take_literal(&r, "]"))
+		return (struct str){"", 0};
+	*end = r.at;
+	return name;
+}
+
+/* Under which name the user has told the file; empty: under none. */
+static struct str known_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX])
+{
+	struct str file = {room, name.len + strlen(".ko")};
+	if (!name.len)
+		name = str_from("vmlinux");
+	if (text_modules_is_known(&r->modules, name) || file.len > TEXT_NAME_MAX)
+		return text_modules_is_known(&r->modules, name) ? name : (struct str){"", 0};
+	memcpy(room, name.data, name.len);
+	memcpy(room + name.len, ".ko", strlen(".ko"));
+	return text_modules_is_known(&r->modules, file) ? file : (struct str){"", 0};
+}
+
+/* Where the kernel stopped, and no return address, stands behind one of these. */
+static bool is_where_it_stopped(const char *from, const char *name)
+{
+	static const char *const words[] = {"IP: ", "IP is at ", "pc : ", "PC is at ", "epc : ", "NIP ", "WARNING: "};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (find_word(from, name, words[i]))
+			return true;
+	return false;
+}
+
+/* "RIP: 0010:f+0x12/0x40", " ? f+0x12/0x40 [mod]": an offset in a function of this size, of a module for which the user
+ * gives a file. */
+bool text_read_oops(struct text_reader *r, struct rest line)
+{
+	struct text_frame f = {.base = TEXT_FUNCTION};
+	struct rest at = line;
+	char room[TEXT_NAME_MAX];
+	const char *plus = r->uses_fixed ? find_word(line.at, line.end, "+0x") : NULL, *name = plus;
+	at.at = plus ? plus + 1 : line.end;
+	if (!take_0x(&at, &f.offset) || !take_literal(&at, "/") || !take_0x(&at, &f.function_size) ||
+	        f.offset > f.function_size)
+		return false;
+	while (name > line.at && plus - name < TEXT_NAME_MAX && !ends_symbol((unsigned char)name[-1]))
+		name--;
+	const char *end = at.at;
+	struct str module = take_module(&end, line.end);
+	if (name == plus || (peek(&at) == ' ' && !module.len && at.end - at.at > 1 && at.at[1] == '['))
+		return false; /* SystemTap's "f+0x12/0x40 [/usr/bin/app]" */
+	module = known_module(r, module, room);
+	if (!module.len)
+		return false;
+	r->begins = name;
+	f.own.function = text_span_of(r, between(name, plus));
+	/* several such lines have "RIP: 0010:" in common, as if that were a log's prefix */
+	bool exact = is_where_it_stopped(r->mapped ? r->unescaped->text : r->start, name);
+	return text_found_at(r, &f, exact ? TEXT_EXACT : TEXT_CALL, module, between(end, end), TEXT_PARENTHESES);
 }
 
 bool text_read_registers(struct text_reader *r, struct rest line)

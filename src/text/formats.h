@@ -298,6 +298,8 @@ bool text_read_address(struct text_reader *r, struct rest line);
 bool text_read_unknown(struct text_reader *r, struct rest line);
 /* Linux kernel */
 bool text_read_kernel(struct text_reader *r, struct rest line);
+/* Linux kernel */
+bool text_read_oops(struct text_reader *r, struct rest line);
 /* (the registers below a line of the Linux kernel) */
 bool text_read_registers(struct text_reader *r, struct rest line);
 /* Envoy, Seastar, ESP-IDF, DPDK, compute-sanitizer */

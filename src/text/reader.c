@@ -471,6 +471,7 @@ static const struct {
         {SIGN_BRACE, ANCHORED, text_read_pipes, NULL},
         {SIGN_PLUS, ANCHORED, text_read_kernel, NULL},
         {SIGN_AWAITED, ANCHORED, text_read_registers, NULL},
+        {SIGN_PLUS, FLOATING, text_read_oops, NULL},
         {SIGN_PLUS, ANCHORED, text_read_windbg, NULL},
         {SIGN_PLUS, ANYWHERE, text_read_anything, NULL},
         {SIGN_PLUS, ANYWHERE, text_read_bare_offset, NULL},

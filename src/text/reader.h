@@ -53,12 +53,13 @@ struct text_edit {
 
 /* What an address is relative to. These differ if an executable has a fixed address, or its segments are shifted. */
 enum text_base {
-	TEXT_ELF,   /* the addresses of the file itself */
-	TEXT_IMAGE, /* where the image begins in memory */
-	TEXT_FILE,  /* the beginning of the file */
-	TEXT_CODE,  /* where .text begins; only who has the file knows where that is */
-	TEXT_EXEC,  /* where the mapping begins that has the code; likewise */
-	TEXT_FIXED, /* nothing: in memory, of a program that is loaded where it was linked; likewise */
+	TEXT_ELF,      /* the addresses of the file itself */
+	TEXT_IMAGE,    /* where the image begins in memory */
+	TEXT_FILE,     /* the beginning of the file */
+	TEXT_CODE,     /* where .text begins; only who has the file knows where that is */
+	TEXT_EXEC,     /* where the mapping begins that has the code; likewise */
+	TEXT_FIXED,    /* nothing: in memory, of a program that is loaded where it was linked; likewise */
+	TEXT_FUNCTION, /* the function that own.function names; likewise */
 };
 
 enum { TEXT_NO_MODULE = -1 };
@@ -84,13 +85,14 @@ struct text_frame {
 	uint64_t address; /* the address to look up: for a return address, one byte before it; made up if only an
 	                   * image's number is known */
 	enum text_base base;
-	uint32_t file;      /* without a module: the number, from 1, of the one beside it; 0: none */
-	uint32_t process;   /* of several in one text; see text_reader_place */
-	bool alone;         /* nothing stands before it in its line but blanks: see text_put_inlines_below */
-	bool below_unknown; /* right below a return address that may be a signal's trampoline: the maps tell */
+	uint64_t function_size; /* of TEXT_FUNCTION: bytes, with the padding behind it */
+	uint32_t file;          /* without a module: the number, from 1, of the one beside it; 0: none */
+	uint32_t process;       /* of several in one text; see text_reader_place */
+	bool alone;             /* nothing stands before it in its line but blanks: see text_put_inlines_below */
+	bool below_unknown;     /* right below a return address that may be a signal's trampoline: the maps tell */
 	struct text_edit edits[TEXT_EDITS_MAX]; /* in the order of the text */
 	unsigned edit_count;
-	/* With text_reader_tell_named only: */
+	/* With text_reader_tell_named only, but for own.function of TEXT_FUNCTION: */
 	bool named; /* the text has its name, and there is nothing to look up: only line, stack, number and own are set
 	             */
 	uint32_t stack;  /* counted from 0; TEXT_NO_STACK: it repeats a frame, as in a sanitizer's SUMMARY */
@@ -126,9 +128,9 @@ size_t text_reader_memory(const struct text_reader *r);
  * this is a module's name, although it does not look like one. false: no memory. */
 bool text_reader_know(struct text_reader *r, struct str name, struct str id);
 
-/* The caller has files, so it can use TEXT_FIXED: for addresses in memory that no map covers, if the text names their
- * file beside them, or else program is not empty: the path of the file of which the whole text is, which must stay.
- * Call it before reading. */
+/* The caller has files, so it can use TEXT_FUNCTION, for frames of modules that the user knows, and TEXT_FIXED: for
+ * addresses in memory that no map covers, if the text names their file beside them, or else program is not empty: the
+ * path of the file of which the whole text is, which must stay. Call it before reading. */
 void text_reader_use_fixed(struct text_reader *r, struct str program);
 
 /* The caller wants all frames: those that have names already, too, and which stack each belongs to. Call it before

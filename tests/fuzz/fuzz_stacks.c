@@ -18,11 +18,17 @@ struct seen {
 	struct text_frame frames[PLACED]; /* the first ones, for the maps to place */
 };
 
+/* At the offset or a byte before it; of a file of Windows, the offset may count from where the linker put it. */
+static bool is_near(const struct text_frame *f)
+{
+	bool lowered = f->base == TEXT_IMAGE && f->offset >= UINT64_C(0x140000000);
+	return f->address <= f->offset && (f->offset - f->address <= 1 || lowered);
+}
+
 static bool take_frame(void *arg, const struct text_frame *f)
 {
 	struct seen *s = arg;
-	bool is_near = f->address <= f->offset && f->offset - f->address <= 1;
-	fuzz_check(f->line >= s->line && (is_near || f->module == TEXT_NO_MODULE), "an address or a line");
+	fuzz_check(f->line >= s->line && (is_near(f) || f->module == TEXT_NO_MODULE), "an address or a line");
 	s->line = f->line;
 	const struct text_span *own = &f->own.function;
 	fuzz_check(own->at <= s->size && own->len <= s->size - own->at, "a name outside the text");
@@ -58,6 +64,10 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 	s->reader = r;
 	if (size % 2)
 		text_reader_tell_named(r, true);
+	if (size % 4 > 1) {
+		text_reader_use_fixed(r, str_from(""));
+		fuzz_check(text_reader_know(r, str_from("vmlinux"), str_from("")), "no memory");
+	}
 	while (at < size && !result) {
 		end = size - end > piece ? end + piece : size;
 		result = text_reader_read(r, (struct str){(const char *)data + at, end - at}, end == size, &used);
@@ -68,8 +78,7 @@ static enum text_result read_pieces(const uint8_t *data, size_t size, size_t pie
 		struct text_frame *f = &s->frames[i];
 		if (text_reader_place(r, f) || text_reader_find_path(r, f))
 			continue;
-		bool is_near = f->address <= f->offset && f->offset - f->address <= 1;
-		fuzz_check(f->module == TEXT_NO_MODULE || is_near, "a placed address"); /* else it may be made up */
+		fuzz_check(f->module == TEXT_NO_MODULE || is_near(f), "a placed address"); /* else it may be made up */
 		fuzz_check(
 		        f->module == TEXT_NO_MODULE || (uint32_t)f->module < text_reader_modules(r), "no such module");
 		s->sum = s->sum * 31 + (uint64_t)f->module + f->address + f->base;

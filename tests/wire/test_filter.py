@@ -678,6 +678,109 @@ def test_a_file_given_for_a_name_makes_the_name_a_module(program):
     assert filtered(f"app+{at:#x}\n") == f"app+{at:#x}\n"
 
 
+KERNEL = """\
+extern int sink;
+static inline __attribute__((always_inline)) int inlined(int a)
+{
+	return a * 7 + sink;
+}
+__attribute__((noinline)) int f(int a)
+{
+	int b = inlined(a);
+	sink += b;
+	return b + 1;
+}
+static __attribute__((noinline)) int twice(int a)
+{
+	sink ^= a;
+	return sink;
+}
+int call_f(int a)
+{
+	return f(a) + twice(a);
+}
+"""
+
+ITS_DRIVER = """\
+int sink;
+int call_f(int a);
+static __attribute__((noinline)) int twice(int a)
+{
+	sink += a;
+	sink *= 3;
+	sink ^= 5 * a;
+	sink -= 7 * a;
+	return sink;
+}
+int main(int argc, char **argv)
+{
+	(void)argv;
+	return call_f(argc) + twice(argc) + twice(2 * argc);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def vmlinux(tmp_path_factory):
+    """Linked like a kernel; with the address and size of each function, several of which may have the same name."""
+    directory, objects = str(tmp_path_factory.mktemp("vmlinux")), []
+    for name, source in (("kernel", KERNEL), ("driver", ITS_DRIVER)):
+        objects.append(compile_c(directory, name, source, "-c", "-O0", "-ffreestanding", "-fno-pic", "-mcmodel=kernel"))
+    path = os.path.join(directory, "vmlinux")
+    subprocess.run(["ld", "-e", "main", "-Ttext=0xffffffff81000000", "-Tdata=0xffffffff82000000", "-o", path, *objects], check=True)
+    functions = {}
+    for line in subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True).stdout.splitlines():
+        if re.fullmatch(r"\w+ \w+ [tT] \w+", line):
+            address, size, _, name = line.split()
+            functions.setdefault(name, []).append((int(address, 16), int(size, 16)))
+    assert len(functions["twice"]) == 2 and functions["twice"][0][1] != functions["twice"][1][1], functions
+    return path, functions
+
+
+def calls_at(program, address):
+    """addr2line's, in the form of --one-line."""
+    lines = subprocess.run(["addr2line", "-ife", program, hex(address)], capture_output=True, text=True, check=True).stdout.splitlines()
+    calls = [f"{name} at {re.sub(r' .discriminator .*', '', place)}" for name, place in zip(lines[::2], lines[1::2])]
+    return ", inlined by ".join(calls)
+
+
+def test_the_kernels_functions_are_named_by_its_file(vmlinux):
+    """An offset in a function, of the size that nm tells or, as the kernel counts, with the padding behind it; return addresses but
+    where the kernel stopped."""
+    path, functions = vmlinux
+    text, named = ["BUG: unable to handle page fault for address: ffffc90000000000"], [None]
+    for name, places in functions.items():
+        for address, size in places:
+            for offset in range(1, size, 7):
+                for before, back in (("RIP: 0010:", 0), ("[   12.3] RIP: 0010:", 0), (" ? ", 1), ("[   12.3]  ", 1), ("pc : ", 0), ("lr : ", 1)):
+                    text.append(f"{before}{name}+{offset:#x}/{size + (offset % 2 and -size % 16 if name != 'twice' else 0):#x}")
+                    named.append(calls_at(path, address + offset - back))
+    out = filtered("\n".join(text), "--module", f"vmlinux={path}", "--one-line").splitlines()
+    assert out == [line + (f" ({calls})" if calls else "") for line, calls in zip(text, named)]
+    assert any("inlined by f at" in line for line in out)
+
+
+def test_modules_of_the_kernel_are_named_by_their_own_files(vmlinux):
+    path, functions = vmlinux
+    ((address, size),) = functions["f"]
+    calls = f" ({calls_at(path, address + 3)})"
+    for line in (f"RIP: 0010:f+0x3/{size:#x} [own_mod]", f"RIP: 0010:f+0x3/{size:#x} [own_mod 5f6d1234]"):
+        for name in ("own_mod", "own_mod.ko"):
+            assert filtered(line, "--module", f"{name}={path}", "--one-line") == line + calls
+        assert filtered(line, "--module", f"vmlinux={path}") == line
+
+
+def test_a_function_of_the_kernel_that_is_not_known_for_sure_has_no_name(vmlinux):
+    """Of another size, so of another build; unknown; SystemTap's of a program; two functions of this name and size."""
+    path, functions = vmlinux
+    ((_, size),) = functions["f"]
+    twice = functions["twice"][0][1]
+    for line in (f"f+0x3/{size + 500:#x}", f"f+0x3/{size - 1:#x}", "g+0x3/0x40", f"f+0x3/{size:#x} [/usr/bin/app]", f"twice+0x1/{twice + 500:#x}"):
+        assert filtered(line, "--module", f"vmlinux={path}") == line
+        assert filtered(line) == line
+    assert tally(run_filter("g+0x3/0x40", "--module", f"vmlinux={path}")) == "symbtool: 1 frame, 0 named; no name: 1 no function"
+
+
 # ---- where symbols are ----
 
 
