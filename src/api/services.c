@@ -48,8 +48,8 @@ static void make_turnstiles(const struct config *c)
 	        [TURNSTILE_CODE] = code_places,
 	        [TURNSTILE_SEGMENTS] = code_places};
 	for (unsigned i = 0; i < TURNSTILE_FETCHES; i++)
-		turnstile_init(&turnstiles[i], (enum turnstile_for)i, (unsigned)places[i], (unsigned)c->cold_queue,
-		        (unsigned)c->client_ipv6_prefix);
+		turnstile_init(
+		        &turnstiles[i], (enum turnstile_for)i, (unsigned)places[i], (unsigned)c->cold_queue, false);
 }
 
 enum err services_start(const struct config *c, struct extractors *extractors, struct error *e)

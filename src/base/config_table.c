@@ -187,7 +187,7 @@ const struct config_row config_rows[] = {
         {"cold_modules", TYPE_COUNT, AT(cold_modules), "1000", 1, 10000000, NULL, false, LIMITS,
                 "Modules in no cache that one request may load; above it 503, but what was loaded is kept."},
         {"cold_requests", TYPE_COUNT, AT(cold_requests), "64", 1, 1000000, NULL, false, LIMITS,
-                "Requests that may load modules concurrently (turnstile cold requests)."},
+                "Requests that may load modules concurrently (turnstile loads)."},
         {"cold_queue", TYPE_COUNT, AT(cold_queue), "256", 0, 1000000, NULL, false, LIMITS,
                 "Requests that may wait for their turn to load modules, and as many in the line of each turnstile; "
                 "more get "

@@ -71,9 +71,6 @@
 	X(LEASE_WAITS, counter, "symbolicated_lease_waits_total", "", "Loads that waited for another process's.")     \
 	X(LOADS_WAIT_PROCESSOR, gauge, "symbolicated_loads_waiting_for_processor", "",                                \
 	        "Threads that load and had less than half of a core in the last 100 ms: others keep it.")             \
-	X(COLD_REQUESTS, gauge, "symbolicated_cold_requests", "state=\"running\"",                                    \
-	        "Requests that wait for modules they load.")                                                          \
-	X(COLD_QUEUED, gauge, "symbolicated_cold_requests", "state=\"queued\"", "")                                   \
 	X(COLD_REFUSED, counter, "symbolicated_cold_refused_total", "",                                               \
 	        "Requests answered 503 because too many were loading, or memory was full.")                           \
 	X(HELD_UP_MEMORY, gauge, "symbolicated_requests_held_up", "by=\"memory\"",                                    \
@@ -91,6 +88,7 @@
 	X(TURNSTILE_INSIDE_SEGMENTS, gauge, "symbolicated_turnstile_inside", "for=\"segments\"", "")                  \
 	X(TURNSTILE_INSIDE_FETCHES, gauge, "symbolicated_turnstile_inside", "for=\"fetches\"", "")                    \
 	X(TURNSTILE_INSIDE_READS, gauge, "symbolicated_turnstile_inside", "for=\"reads\"", "")                        \
+	X(TURNSTILE_INSIDE_LOADS, gauge, "symbolicated_turnstile_inside", "for=\"loads\"", "")                        \
 	X(TURNSTILE_WAITING_DOWNLOADS, gauge, "symbolicated_turnstile_waiting", "for=\"downloads\"",                  \
 	        "Those that wait for such a place.")                                                                  \
 	X(TURNSTILE_WAITING_UPLOADS, gauge, "symbolicated_turnstile_waiting", "for=\"uploads\"", "")                  \
@@ -98,6 +96,7 @@
 	X(TURNSTILE_WAITING_SEGMENTS, gauge, "symbolicated_turnstile_waiting", "for=\"segments\"", "")                \
 	X(TURNSTILE_WAITING_FETCHES, gauge, "symbolicated_turnstile_waiting", "for=\"fetches\"", "")                  \
 	X(TURNSTILE_WAITING_READS, gauge, "symbolicated_turnstile_waiting", "for=\"reads\"", "")                      \
+	X(TURNSTILE_WAITING_LOADS, gauge, "symbolicated_turnstile_waiting", "for=\"loads\"", "")                      \
 	X(TURNSTILE_REFUSED_DOWNLOADS, counter, "symbolicated_turnstile_refused_total", "for=\"downloads\"",          \
 	        "Those that got none in time.")                                                                       \
 	X(TURNSTILE_REFUSED_UPLOADS, counter, "symbolicated_turnstile_refused_total", "for=\"uploads\"", "")          \
@@ -105,6 +104,7 @@
 	X(TURNSTILE_REFUSED_SEGMENTS, counter, "symbolicated_turnstile_refused_total", "for=\"segments\"", "")        \
 	X(TURNSTILE_REFUSED_FETCHES, counter, "symbolicated_turnstile_refused_total", "for=\"fetches\"", "")          \
 	X(TURNSTILE_REFUSED_READS, counter, "symbolicated_turnstile_refused_total", "for=\"reads\"", "")              \
+	X(TURNSTILE_REFUSED_LOADS, counter, "symbolicated_turnstile_refused_total", "for=\"loads\"", "")              \
 	X(CACHE_BYTES, gauge, "symbolicated_cache_bytes", "", "Bytes of maps held in the process's cache.")           \
 	X(CACHE_MAPS, gauge, "symbolicated_cache_maps", "", "Maps held in the process's cache.")                      \
 	X(CACHE_EVICTED, counter, "symbolicated_cache_evicted_bytes_total", "",                                       \

@@ -119,31 +119,47 @@ static bool may_have(const struct turns *t, const struct turn_client *c)
 	return client_may_have(c->held, t->busy, t->places, others);
 }
 
-/* The list whose first comes next. */
-static struct turn_list *next_list(struct turn_client *c)
+/* Which of those that wait a caller has in mind; without `may`: all. */
+struct choice {
+	bool (*may)(const struct turn *turn, void *arg);
+	void *arg;
+};
+
+static struct turn *first_of(const struct turn_list *list, const struct choice *of)
 {
-	bool begun = TAILQ_EMPTY(&c->fresh) || (!c->after_begun && !TAILQ_EMPTY(&c->begun));
-	return begun ? &c->begun : &c->fresh;
+	struct turn *turn;
+	TAILQ_FOREACH(turn, list, next)
+		if (!of->may || of->may(turn, of->arg))
+			break;
+	return turn;
 }
 
-static struct turn_client *next_client(const struct turns *t)
+/* The client's next; NULL: it has none such. */
+static struct turn *next_turn(const struct turn_client *c, const struct choice *of)
 {
-	struct turn_client *c;
-	TAILQ_FOREACH(c, &t->order, order)
-		if (may_have(t, c))
-			return c;
+	struct turn *turn = first_of(c->after_begun ? &c->fresh : &c->begun, of);
+	return turn ? turn : first_of(c->after_begun ? &c->begun : &c->fresh, of);
+}
+
+static struct turn *find_next(const struct turns *t, const struct choice *of, struct turn_client **client)
+{
+	struct turn *turn;
+	TAILQ_FOREACH(*client, &t->order, order)
+		if (may_have(t, *client) && (turn = next_turn(*client, of)))
+			return turn;
 	return NULL;
 }
 
-/* The clients before `next` must wait although it was their turn. */
+/* The clients before `next` that hold too many must wait although it was their turn. */
 static void note_held_back(struct turns *t, const struct turn_client *next)
 {
+	static const struct choice any = {NULL, NULL};
 	struct turn_client *c;
 	TAILQ_FOREACH(c, &t->order, order) {
 		if (c == next)
 			return;
-		struct turn *turn = TAILQ_FIRST(next_list(c));
-		if (turn->held)
+		struct turn *turn = next_turn(c, &any);
+		if (turn->held || may_have(t, c))
 			continue;
 		turn->held = true;
 		t->held_back = c->key;
@@ -153,34 +169,41 @@ static void note_held_back(struct turns *t, const struct turn_client *next)
 
 bool turns_ready(const struct turns *t)
 {
-	return next_client(t) != NULL;
+	struct turn_client *c;
+	TAILQ_FOREACH(c, &t->order, order)
+		if (may_have(t, c))
+			return true;
+	return false;
 }
 
-static struct turn *take(struct turns *t, struct turn_client *c)
+/* It no longer waits; its client comes last. */
+static void take(struct turns *t, struct turn_client *c, struct turn *turn)
 {
-	struct turn_list *list = next_list(c);
-	bool begun = list == &c->begun;
-	struct turn *turn = TAILQ_FIRST(list);
-	TAILQ_REMOVE(list, turn, next);
+	TAILQ_REMOVE(turn->begun ? &c->begun : &c->fresh, turn, next);
 	c->waiting--;
-	c->after_begun = begun;
+	c->after_begun = turn->begun;
 	TAILQ_REMOVE(&t->order, c, order);
 	if (waits(c))
 		TAILQ_INSERT_TAIL(&t->order, c, order);
+}
+
+struct turn *turns_next_that(
+        struct turns *t, bool (*may)(const struct turn *turn, void *arg), void *arg, struct turn_client **client)
+{
+	const struct choice of = {may, arg};
+	struct turn *turn = find_next(t, &of, client);
+	if (!turn)
+		return NULL;
+	note_held_back(t, *client);
+	take(t, *client, turn);
+	(*client)->held++;
+	t->busy++;
 	return turn;
 }
 
 struct turn *turns_next(struct turns *t, struct turn_client **client)
 {
-	struct turn_client *c = next_client(t);
-	if (!c)
-		return NULL;
-	note_held_back(t, c);
-	struct turn *turn = take(t, c);
-	c->held++;
-	t->busy++;
-	*client = c;
-	return turn;
+	return turns_next_that(t, NULL, NULL, client);
 }
 
 void turns_done(struct turns *t, struct turn_client *client)
@@ -192,9 +215,12 @@ void turns_done(struct turns *t, struct turn_client *client)
 
 struct turn *turns_remove(struct turns *t)
 {
+	static const struct choice any = {NULL, NULL};
 	struct turn_client *c = TAILQ_FIRST(&t->order);
-	struct turn *turn = c ? take(t, c) : NULL;
-	if (turn)
+	struct turn *turn = c ? next_turn(c, &any) : NULL;
+	if (turn) {
+		take(t, c, turn);
 		forget_idle(t, c);
+	}
 	return turn;
 }

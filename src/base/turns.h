@@ -60,6 +60,9 @@ void turns_drop(struct turns *t, struct turn *turn);
 unsigned turns_waiting(const struct turns *t, struct client_key client);
 /* Whose turn it is; it no longer waits, and *client holds one place more. NULL: nobody may have one. */
 struct turn *turns_next(struct turns *t, struct turn_client **client);
+/* The same of those alone for which `may` is true; the others keep their turn. */
+struct turn *turns_next_that(
+        struct turns *t, bool (*may)(const struct turn *turn, void *arg), void *arg, struct turn_client **client);
 /* Whether turns_next would give one. */
 bool turns_ready(const struct turns *t);
 /* The client holds one place less. */

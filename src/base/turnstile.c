@@ -24,6 +24,7 @@ static const struct {
         [TURNSTILE_FETCHES] = {"fetches", M_TURNSTILE_INSIDE_FETCHES, M_TURNSTILE_WAITING_FETCHES,
                 M_TURNSTILE_REFUSED_FETCHES},
         [TURNSTILE_READS] = {"reads", M_TURNSTILE_INSIDE_READS, M_TURNSTILE_WAITING_READS, M_TURNSTILE_REFUSED_READS},
+        [TURNSTILE_LOADS] = {"loads", M_TURNSTILE_INSIDE_LOADS, M_TURNSTILE_WAITING_LOADS, M_TURNSTILE_REFUSED_LOADS},
 };
 
 static const int64_t interval = 60 * SECOND; /* of log lines */
@@ -37,13 +38,15 @@ const char *turnstile_name(enum turnstile_for what)
 	return kinds[what].name;
 }
 
-void turnstile_init(struct turnstile *t, enum turnstile_for what, unsigned places, unsigned line_max, unsigned prefix)
+void turnstile_init(struct turnstile *t, enum turnstile_for what, unsigned places, unsigned line_max, bool owned)
 {
-	*t = (struct turnstile){.what = what, .prefix = prefix, .line_max = line_max};
+	*t = (struct turnstile){.what = what, .owned = owned, .line_max = line_max};
 	pthread_mutex_init(&t->lock, NULL);
 	clock_condition_init(&t->changed);
 	turns_init(&t->turns, places, random_u64());
 	TAILQ_INIT(&t->line);
+	if (owned)
+		return;
 	pthread_mutex_lock(&all_lock);
 	LIST_INSERT_HEAD(&all, t, all);
 	pthread_mutex_unlock(&all_lock);
@@ -51,9 +54,11 @@ void turnstile_init(struct turnstile *t, enum turnstile_for what, unsigned place
 
 void turnstile_release(struct turnstile *t)
 {
-	pthread_mutex_lock(&all_lock);
-	LIST_REMOVE(t, all);
-	pthread_mutex_unlock(&all_lock);
+	if (!t->owned) {
+		pthread_mutex_lock(&all_lock);
+		LIST_REMOVE(t, all);
+		pthread_mutex_unlock(&all_lock);
+	}
 	turns_destroy(&t->turns);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
@@ -89,12 +94,15 @@ static void drop(struct turnstile *t, struct visit *v)
 	v->state = VISIT_REFUSED;
 }
 
-/* The same for one that is waited for. *held_back is raised if it gets none only because its client has others. */
-static void refuse(struct turnstile *t, struct visit *v, unsigned *held_back)
+/* The same for one that is waited for. If places are free, it gets none only because its client has others. */
+static void refuse(struct turnstile *t, struct visit *v)
 {
-	const bool full = t->turns.busy >= t->turns.places;
-	*held_back += !full;
-	t->lacking += full;
+	if (t->turns.busy >= t->turns.places) {
+		t->lacking++;
+	} else {
+		t->turns.held_back = v->turn.client;
+		t->turns.held_back_count++;
+	}
 	metric_add(kinds[t->what].refused, 1);
 	drop(t, v);
 }
@@ -145,15 +153,26 @@ static void call_each(struct visit_list *called)
 	}
 }
 
+void turnstile_tell(struct turnstile *t)
+{
+	pthread_mutex_lock(&t->lock);
+	const struct client_key client = t->turns.held_back;
+	const unsigned count = t->turns.held_back_count, lacking = to_tell(t), places = t->turns.places,
+	               prefix = t->prefix;
+	t->turns.held_back_count = 0;
+	pthread_mutex_unlock(&t->lock);
+	if (count)
+		held_back_note(client, count, prefix);
+	if (lacking)
+		log_event(LOG_LEVEL_WARNING, "too many at a time", "%s: %u found none of %u places in time",
+		        kinds[t->what].name, lacking, places);
+}
+
 /* Unlocks, and leaves those that are to be called. Who is in turnstile_wait looks himself, so he is told before the
  * lock is given up. */
-static void unlock(struct turnstile *t, struct visit_list *called, struct client_key client, unsigned held_back)
+static void unlock(struct turnstile *t, struct visit_list *called)
 {
-	const unsigned count = held_back + t->turns.held_back_count, lacking = to_tell(t), places = t->turns.places;
 	struct visit *v, *next;
-	if (t->turns.held_back_count)
-		client = t->turns.held_back;
-	t->turns.held_back_count = 0;
 	for (v = TAILQ_FIRST(called); v; v = next) {
 		next = TAILQ_NEXT(v, next);
 		if (v->called)
@@ -161,18 +180,15 @@ static void unlock(struct turnstile *t, struct visit_list *called, struct client
 		TAILQ_REMOVE(called, v, next);
 		pthread_cond_broadcast(&t->changed);
 	}
+	const bool tells = !t->owned && (t->turns.held_back_count || t->lacking);
 	pthread_mutex_unlock(&t->lock);
-	if (count)
-		held_back_note(client, count, t->prefix);
-	if (lacking)
-		log_event(LOG_LEVEL_WARNING, "too many at a time", "%s: %u found none of %u places in time",
-		        kinds[t->what].name, lacking, places);
+	if (tells)
+		turnstile_tell(t);
 }
 
-static void unlock_and_call(
-        struct turnstile *t, struct visit_list *called, struct client_key client, unsigned held_back)
+static void unlock_and_call(struct turnstile *t, struct visit_list *called)
 {
-	unlock(t, called, client, held_back);
+	unlock(t, called);
 	call_each(called);
 }
 
@@ -180,11 +196,17 @@ void turnstile_set_places(struct turnstile *t, unsigned places)
 {
 	struct visit_list called = TAILQ_HEAD_INITIALIZER(called);
 	pthread_mutex_lock(&t->lock);
-	bool more = places > t->turns.places;
 	t->turns.places = places;
-	if (more)
-		admit(t, NULL, &called);
-	unlock_and_call(t, &called, (struct client_key){0, 0}, 0);
+	admit(t, NULL, &called);
+	unlock_and_call(t, &called);
+}
+
+bool turnstile_has_place(struct turnstile *t)
+{
+	pthread_mutex_lock(&t->lock);
+	const bool has = client_may_have(0, t->turns.busy, t->turns.places, false);
+	pthread_mutex_unlock(&t->lock);
+	return has;
 }
 
 /* ---- visits ---- */
@@ -192,23 +214,22 @@ void turnstile_set_places(struct turnstile *t, unsigned places)
 enum visit_state turnstile_enter(struct turnstile *t, struct visit *v)
 {
 	struct visit_list called = TAILQ_HEAD_INITIALIZER(called);
-	unsigned held_back = 0;
 	v->turn = (struct turn){.client = v->turn.client, .since = clock_now()};
 	pthread_mutex_lock(&t->lock);
 	if (!turns_grow(&t->turns)) {
 		pthread_mutex_unlock(&t->lock);
 		return v->state = VISIT_NO_MEMORY;
 	}
+	t->prefix = v->prefix;
 	turns_add(&t->turns, &v->turn);
 	v->state = VISIT_NONE;
 	admit(t, v, &called);
-	if (v->state != VISIT_INSIDE && line_has_room(t, v->turn.client))
+	if (v->state != VISIT_INSIDE && (v->returns || line_has_room(t, v->turn.client)))
 		join_line(t, v);
 	else if (v->state != VISIT_INSIDE)
-		refuse(t, v, &held_back);
+		refuse(t, v);
 	const enum visit_state state = v->state;
-	const struct client_key client = v->turn.client;
-	unlock_and_call(t, &called, client, held_back);
+	unlock_and_call(t, &called);
 	return state;
 }
 
@@ -221,13 +242,30 @@ void turnstile_leave(struct turnstile *t, struct visit *v)
 	note_inside(t, -1);
 	v->state = VISIT_NONE;
 	admit(t, NULL, &called);
-	unlock_and_call(t, &called, v->turn.client, 0);
+	unlock_and_call(t, &called);
+}
+
+/* One in the line, which it leaves. */
+static void withdraw(struct turnstile *t, struct visit *v, bool refused)
+{
+	leave_line(t, v);
+	if (refused)
+		refuse(t, v);
+	else
+		drop(t, v);
+}
+
+void turnstile_withdraw(struct turnstile *t, struct visit *v, bool refused)
+{
+	struct visit_list called = TAILQ_HEAD_INITIALIZER(called);
+	pthread_mutex_lock(&t->lock);
+	withdraw(t, v, refused);
+	unlock(t, &called);
 }
 
 bool turnstile_wait(struct turnstile *t, struct visit *v, const atomic_bool *cancel)
 {
 	struct visit_list called = TAILQ_HEAD_INITIALIZER(called);
-	unsigned held_back = 0;
 	v->called = NULL;
 	v->gone = NULL;
 	const enum visit_state state = turnstile_enter(t, v);
@@ -236,19 +274,14 @@ bool turnstile_wait(struct turnstile *t, struct visit *v, const atomic_bool *can
 	pthread_mutex_lock(&t->lock);
 	while (v->state == VISIT_WAITS) {
 		int64_t now = clock_now();
-		if (cancel && atomic_load(cancel)) {
-			leave_line(t, v);
-			drop(t, v);
-		} else if (now >= v->until) {
-			leave_line(t, v);
-			refuse(t, v, &held_back);
-		} else {
-			/* nobody tells when *cancel changes */
+		const bool cancelled = cancel && atomic_load(cancel);
+		if (cancelled || now >= v->until)
+			withdraw(t, v, !cancelled);
+		else /* nobody tells when *cancel changes */
 			clock_wait(&t->changed, &t->lock, now + SECOND < v->until ? now + SECOND : v->until);
-		}
 	}
 	const bool inside = v->state == VISIT_INSIDE;
-	unlock_and_call(t, &called, v->turn.client, held_back);
+	unlock_and_call(t, &called);
 	return inside;
 }
 
@@ -256,25 +289,18 @@ bool turnstile_wait(struct turnstile *t, struct visit *v, const atomic_bool *can
 static void tick(struct turnstile *t, int64_t now, struct visit_list *all_called)
 {
 	struct visit_list called = TAILQ_HEAD_INITIALIZER(called);
-	struct client_key last = {0, 0};
-	unsigned held_back = 0;
 	pthread_mutex_lock(&t->lock);
 	for (struct visit *v = TAILQ_FIRST(&t->line), *next; v; v = next) {
 		next = TAILQ_NEXT(v, next);
 		const bool gone = v->called && v->gone && v->gone(v);
 		if (!v->called || (now < v->until && !gone))
 			continue;
-		last = v->turn.client;
-		leave_line(t, v);
-		if (gone)
-			drop(t, v);
-		else
-			refuse(t, v, &held_back);
+		withdraw(t, v, !gone);
 		TAILQ_INSERT_TAIL(&called, v, next);
 	}
 	/* whose share another's wait had halved may have more now */
 	admit(t, NULL, &called);
-	unlock(t, &called, last, held_back);
+	unlock(t, &called);
 	TAILQ_CONCAT(all_called, &called, next);
 }
 

@@ -4,6 +4,9 @@
  * (turns.h). Who finds no place stands in a line, in which no client has more than half while others stand there, until
  * a deadline, or until nobody waits for it any more. Standing there takes no thread. Each has a lock of its own, under
  * which nobody is called. For any thread.
+ *
+ * One that is `owned` is called under a lock of its owner's alone, and so are those that stand there. The owner ends
+ * their waits (turnstile_withdraw) and tells of them (turnstile_tell) himself, and may read the line.
  */
 #ifndef BASE_TURNSTILE_H
 #define BASE_TURNSTILE_H
@@ -21,6 +24,7 @@ enum turnstile_for {
 	TURNSTILE_SEGMENTS, /* where executables are loaded, for texts */
 	TURNSTILE_FETCHES,  /* of files of executables */
 	TURNSTILE_READS,    /* of these by the helper */
+	TURNSTILE_LOADS,    /* requests that load modules */
 	TURNSTILES,
 };
 /* "downloads", as the gauges call it. */
@@ -31,6 +35,8 @@ enum visit_state { VISIT_NONE, VISIT_WAITS, VISIT_INSIDE, VISIT_REFUSED, VISIT_N
 /* One that wants a place, has it, or was refused. The owner's, who zeroes it and sets what is his. */
 struct visit {
 	struct turn turn; /* his: client; and since */
+	unsigned prefix;  /* his: bits of an IPv6 address that are one client */
+	bool returns;     /* his: it has been inside before, and the line is never too long for it */
 	/* His. Called once if turnstile_enter said VISIT_WAITS, without a lock, on any thread, when `state` is another.
 	 * NULL: the owner is in turnstile_wait. */
 	void (*called)(struct visit *v);
@@ -45,7 +51,8 @@ TAILQ_HEAD(visit_list, visit);
 struct turnstile {
 	pthread_mutex_t lock;
 	enum turnstile_for what;
-	unsigned prefix; /* bits of an IPv6 address that are one client */
+	bool owned;
+	unsigned prefix; /* of the visit that came last */
 	struct turns turns;
 	struct visit_list line;
 	unsigned line_length, line_max;
@@ -55,10 +62,10 @@ struct turnstile {
 	LIST_ENTRY(turnstile) all;
 };
 
-void turnstile_init(struct turnstile *t, enum turnstile_for what, unsigned places, unsigned line_max, unsigned prefix);
+void turnstile_init(struct turnstile *t, enum turnstile_for what, unsigned places, unsigned line_max, bool owned);
 /* Nobody may be inside or in the line. */
 void turnstile_release(struct turnstile *t);
-/* How many there may be from now on. */
+/* How many there may be from now on; whose turn it is gets one that is free. */
 void turnstile_set_places(struct turnstile *t, unsigned places);
 
 /* VISIT_INSIDE: it has a place, until turnstile_leave. VISIT_REFUSED: the line is full. VISIT_NO_MEMORY. VISIT_WAITS:
@@ -70,8 +77,17 @@ bool turnstile_wait(struct turnstile *t, struct visit *v, const atomic_bool *can
 /* Gives the place of one that is inside to the next. */
 void turnstile_leave(struct turnstile *t, struct visit *v);
 
-/* Of all turnstiles: refuses who stands in a line and is late, or has gone. To be called a few times a second while
- * anybody stands in one with `called`. */
+/* Takes one out of the line, refused or because it needs no place any more. What shares others have for that counts
+ * from the next call on. */
+void turnstile_withdraw(struct turnstile *t, struct visit *v, bool refused);
+/* Whether a client that has no place would get one at once. */
+bool turnstile_has_place(struct turnstile *t);
+/* Tells operators who was held back or refused, at most once a minute. May write to the log, so call it without locks.
+ * Not needed but for those that are owned. */
+void turnstile_tell(struct turnstile *t);
+
+/* Of all turnstiles but those that are owned: refuses who stands in a line and is late, or has gone. To be called a few
+ * times a second while anybody stands in one with `called`. */
 void turnstiles_tick(int64_t now);
 
 #endif

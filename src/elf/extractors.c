@@ -33,7 +33,7 @@ enum {
 struct extractors {
 	int socket; /* sending does not wait: a helper that is stopped holds nobody up */
 	struct turnstile places[EXTRACTORS_PLACES];
-	unsigned parallel;
+	unsigned parallel, prefix;
 	_Atomic uint64_t fetched; /* bytes of the files that are there */
 	pid_t pid;
 };
@@ -122,9 +122,9 @@ enum err extractors_start(struct extractors **x, const char *path, unsigned para
 		return error_set(e, ERR_CONFIG, "no socket for %.150s: %s", path, strerror(errno));
 	}
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
-	*made = (struct extractors){.socket = ends[0], .parallel = parallel, .pid = fork()};
-	turnstile_init(&made->places[PLACE_FETCH], TURNSTILE_FETCHES, EXTRACTORS_FETCH * parallel, LOADS_MAX, prefix);
-	turnstile_init(&made->places[PLACE_READ], TURNSTILE_READS, parallel, LOADS_MAX, prefix);
+	*made = (struct extractors){.socket = ends[0], .parallel = parallel, .prefix = prefix, .pid = fork()};
+	turnstile_init(&made->places[PLACE_FETCH], TURNSTILE_FETCHES, EXTRACTORS_FETCH * parallel, LOADS_MAX, false);
+	turnstile_init(&made->places[PLACE_READ], TURNSTILE_READS, parallel, LOADS_MAX, false);
 	if (made->pid == 0)
 		be_helper(ends[1], path);
 	close(ends[1]);
@@ -152,7 +152,7 @@ void extractors_stop(struct extractors *x)
 bool extractors_enter(struct extractors *x, enum extractors_place place, struct client_key client, struct visit *visit,
         const atomic_bool *cancel)
 {
-	*visit = (struct visit){.turn.client = client, .until = INT64_MAX};
+	*visit = (struct visit){.turn.client = client, .prefix = x->prefix, .until = INT64_MAX};
 	return turnstile_wait(&x->places[place], visit, cancel);
 }
 

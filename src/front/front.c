@@ -809,6 +809,7 @@ enum err exchange_enter(struct exchange *x, struct turnstile *t, struct error *e
 	struct exchange_private *p = exchange_private(x);
 	struct visit *v = &p->visit;
 	*v = (struct visit){.turn.client = x->client,
+	        .prefix = (unsigned)x->config->client_ipv6_prefix,
 	        .called = visit_called,
 	        .gone = visitor_has_gone,
 	        .until = clock_now() + x->config->cold_wait};

@@ -301,7 +301,7 @@ static enum outcome_class get_executable(struct loader *r, struct load *l, unsig
 	        .sink = symbfile_map_sink(records),
 	        .take = options.take,
 	        .take_arg = options.take_arg,
-	        .client = l->share->client,
+	        .client = l->client->key,
 	        .cancel = &l->cancel};
 	const struct build_id_question question = question_of(l);
 	atomic_store(&l->fetches, true);
@@ -669,8 +669,8 @@ static enum load_step run_load(struct loads *ls, struct loader *r, struct load *
 	else if (l->lost == LOST_UNMADE) /* other hosts' loads do not help: each makes the pages that it needs */
 		step = find_root(r, l, false, &g) ? LOAD_DONE : LOAD_HERE;
 	else if (mc_enabled(r->context->servers))
-		step = l->share ? ask_lease(ls, r, l) : look_again(r, l);
-	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->share))
+		step = l->client ? ask_lease(ls, r, l) : look_again(r, l);
+	if (step == LOAD_ELSEWHERE || (step == LOAD_HERE && !l->client))
 		return step;
 	if (step == LOAD_HERE)
 		load_from_sources(r, l);

@@ -56,7 +56,7 @@ struct load {
 	STAILQ_ENTRY(load) queued;        /* in the owner's queue */
 	LIST_ENTRY(load) running;         /* among the owner's running loads */
 	LIST_ENTRY(load) chain;           /* of loads in flight */
-	struct share *share;              /* of the client for whom it transfers; NULL: it does not run here */
+	struct turn_client *client;       /* for whom it transfers; NULL: it does not run here */
 	atomic_bool fetches;              /* the files of an executable, so that it ends within a second of `cancel` */
 	atomic_bool cancel;               /* nobody waits for it any more, or the process is stopping */
 	/* its lease */

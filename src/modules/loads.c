@@ -25,58 +25,14 @@
 #include "modules/loads.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/held_back.h"
 #include "base/metrics.h"
 
 enum { LOOK_MS = 30 }; /* at a lease that another host has */
-
-/* ---- clients ---- */
-
-/* The client's share, with one user more; NULL if out of memory. */
-static struct share *share_get(struct loads *ls, struct client_key client)
-{
-	struct share *s;
-	unsigned chain = (unsigned)(client_key_hash(client, ls->seed) % SHARE_CHAINS);
-	LIST_FOREACH(s, &ls->shares[chain], chain)
-		if (client_key_equal(s->client, client))
-			break;
-	if (!s) {
-		if (!(s = calloc(1, sizeof *s)))
-			return NULL;
-		s->client = client;
-		LIST_INSERT_HEAD(&ls->shares[chain], s, chain);
-	}
-	s->users++;
-	return s;
-}
-
-static void share_put(struct share *s)
-{
-	if (!s || --s->users)
-		return;
-	LIST_REMOVE(s, chain);
-	free(s);
-}
-
-/* Counts one more, or with -1 one less, for the client and for all. */
-static void hold(struct loads *ls, struct share *s, enum held what, int more)
-{
-	ls->held[what] += (uint64_t)more;
-	s->held[what] += (uint64_t)more;
-	if (what == HELD_PLACES || what == HELD_LINE)
-		metric_add(what == HELD_PLACES ? M_COLD_REQUESTS : M_COLD_QUEUED, more);
-}
-
-/* Whether a client may have one more of `most`; queue: what those hold who wait for it. A client without a share holds
- * nothing. */
-static bool may_hold(const struct loads *ls, const struct share *s, enum held what, uint64_t most, enum held queue)
-{
-	return client_may_have(s ? s->held[what] : 0, ls->held[what], most, s && ls->held[queue] != s->held[queue]);
-}
 
 /* ---- waits ---- */
 
@@ -104,127 +60,103 @@ static void leave_all(struct load_wait *wait)
 
 static void begin_wait(struct loads *ls, struct load_wait *wait)
 {
-	LIST_INSERT_HEAD(&ls->waits, wait, next);
-	hold(ls, wait->share, HELD_WAITS, 1);
+	TAILQ_INSERT_TAIL(&ls->waits, wait, next);
 }
 
-/* Moves it to `over`, for call_done. */
-static void end_wait(struct loads *ls, struct load_wait *wait, struct wait_list *over)
+/* It is told by unlock_and_tell. */
+static void end_wait(struct loads *ls, struct load_wait *wait)
 {
-	LIST_REMOVE(wait, next);
-	hold(ls, wait->share, HELD_WAITS, -1);
-	LIST_INSERT_HEAD(over, wait, next);
+	TAILQ_REMOVE(&ls->waits, wait, next);
+	TAILQ_INSERT_TAIL(&ls->over, wait, next);
 }
 
-/* Unlocks, and calls `done` for each. Each wait may be freed as soon as its `done` is called. */
-static void unlock_and_tell(struct loads *ls, struct wait_list *over)
+/* Unlocks, and calls `done` for each wait that has ended. It may be freed as soon as that is called. */
+static void unlock_and_tell(struct loads *ls)
 {
+	struct wait_list over = TAILQ_HEAD_INITIALIZER(over);
 	struct load_wait *wait;
+	TAILQ_CONCAT(&over, &ls->over, next);
 	pthread_mutex_unlock(&ls->lock);
-	while ((wait = LIST_FIRST(over))) {
-		LIST_REMOVE(wait, next);
+	turnstile_tell(&ls->places);
+	while ((wait = TAILQ_FIRST(&over))) {
+		TAILQ_REMOVE(&over, wait, next);
 		wait->done(wait);
 	}
 }
 
 /* ---- places ---- */
 
+/* Whose turn it is gets a free place; nobody while memory is full. */
+static void admit(struct loads *ls)
+{
+	turnstile_set_places(&ls->places, ls->memory_full ? 0 : (unsigned)ls->context->config->cold_requests);
+}
+
 /* Whether more is resident than may be; true until loads_note_memory says otherwise. */
 static bool is_memory_full(struct loads *ls)
 {
 	uint64_t most = ls->context->config->memory;
-	return ls->memory_full = ls->memory_full || (most && account_resident() > most);
-}
-
-static bool may_place(const struct loads *ls, const struct share *share)
-{
-	return may_hold(ls, share, HELD_PLACES, ls->context->config->cold_requests, HELD_LINE);
+	if (!ls->memory_full && most && account_resident() > most) {
+		ls->memory_full = true;
+		admit(ls);
+	}
+	return ls->memory_full;
 }
 
 static bool in_line(const struct load_wait *wait)
 {
-	return wait->state == WAIT_LINE || wait->state == WAIT_LINE_AGAIN;
+	return wait->visit.state == VISIT_WAITS;
 }
 
 static bool has_place(const struct load_wait *wait)
 {
-	return wait->state == WAIT_PLACED || wait->state == WAIT_PLACED_AGAIN;
+	return wait->visit.state == VISIT_INSIDE;
 }
 
-/* Moves a request: out of the line or its place, and into another. */
-static void move(struct loads *ls, struct load_wait *wait, enum wait_state to)
+static struct load_wait *wait_of_visit(struct visit *v)
 {
-	static const bool may[][5] = {
-	        [WAIT_AWAY] = {[WAIT_AWAY] = true, [WAIT_LINE] = true, [WAIT_PLACED] = true, [WAIT_LINE_AGAIN] = true},
-	        [WAIT_LINE] = {[WAIT_AWAY] = true, [WAIT_PLACED] = true},
-	        [WAIT_PLACED] = {[WAIT_AWAY] = true, [WAIT_LINE_AGAIN] = true},
-	        [WAIT_LINE_AGAIN] = {[WAIT_AWAY] = true, [WAIT_PLACED_AGAIN] = true},
-	        [WAIT_PLACED_AGAIN] = {[WAIT_AWAY] = true, [WAIT_LINE_AGAIN] = true},
-	};
-	assert(may[wait->state][to]);
-	if (in_line(wait)) {
-		TAILQ_REMOVE(&ls->line, wait, line);
-		hold(ls, wait->share, HELD_LINE, -1);
-	}
-	if (has_place(wait))
-		hold(ls, wait->share, HELD_PLACES, -1);
-	ls->gave_back += (uint64_t)(to == WAIT_LINE_AGAIN) - (wait->state == WAIT_LINE_AGAIN);
-	wait->state = to;
-	if (in_line(wait)) {
-		TAILQ_INSERT_TAIL(&ls->line, wait, line);
-		hold(ls, wait->share, HELD_LINE, 1);
-	}
-	if (has_place(wait))
-		hold(ls, wait->share, HELD_PLACES, 1);
+	return (struct load_wait *)((char *)v - offsetof(struct load_wait, visit));
 }
 
-/* For a request without a place that needs a load. `starts`: one that nobody has started; a request that only joins
- * other requests' loads needs no place, only memory: its body is charged. LOAD_WAIT: it stands in line. *held_back: it
- * waits, or is refused, only for what its client holds. */
-static enum load_result enter(struct loads *ls, struct load_wait *wait, bool starts, bool *held_back)
+static void placed(struct visit *v)
 {
-	const struct config *c = ls->context->config;
-	const struct share *share = wait->share;
-	bool full = is_memory_full(ls);
-	if (!full && starts && may_place(ls, share)) {
-		move(ls, wait, WAIT_PLACED);
+	struct load_wait *wait = wait_of_visit(v);
+	end_wait(wait->loads, wait);
+}
+
+static enum visit_state visit(struct loads *ls, struct load_wait *wait, bool returns)
+{
+	wait->visit = (struct visit){.turn.client = wait->client,
+	        .prefix = wait->client_prefix,
+	        .returns = returns,
+	        .called = placed,
+	        .until = returns ? INT64_MAX : clock_now() + ls->context->config->cold_wait};
+	return turnstile_enter(&ls->places, &wait->visit);
+}
+
+/* For a request without a place that needs loads. One that lacks nothing but what others load needs none, only memory:
+ * its body is charged. LOAD_WAIT: it stands in line. */
+static enum load_result enter(struct loads *ls, struct load_wait *wait)
+{
+	const bool full = is_memory_full(ls);
+	if (!full && !wait->lacks)
 		return LOAD_READY;
-	}
-	bool refused = full || (starts && !may_hold(ls, share, HELD_LINE, c->cold_queue, HELD_LINE));
-	*held_back = !full && starts && ls->held[HELD_PLACES] < c->cold_requests;
-	if (refused) {
+	switch (full ? VISIT_REFUSED : visit(ls, wait, false)) {
+	case VISIT_INSIDE:
+		return LOAD_READY;
+	case VISIT_WAITS:
+		begin_wait(ls, wait);
+		return LOAD_WAIT;
+	default:
 		metric_add(M_COLD_REFUSED, 1);
 		return LOAD_REFUSED;
 	}
-	if (!starts)
-		return LOAD_READY;
-	wait->line_end = clock_now() + c->cold_wait;
-	move(ls, wait, WAIT_LINE);
-	begin_wait(ls, wait);
-	return LOAD_WAIT;
 }
 
-/* Of those that may have a place, the first whose client holds fewest; NULL: nobody may. again: one that has given back
- * what it held may have one, too. */
-static struct load_wait *next_in_line(const struct loads *ls, bool again)
+static void leave_place(struct loads *ls, struct load_wait *wait)
 {
-	struct load_wait *wait, *best = NULL;
-	TAILQ_FOREACH(wait, &ls->line, line)
-		if ((again || wait->state == WAIT_LINE) && may_place(ls, wait->share) &&
-		        (!best || wait->share->held[HELD_PLACES] < best->share->held[HELD_PLACES]))
-			best = wait;
-	return best;
-}
-
-/* Gives free places to requests in line, whose waits then end; with `again` to one that has given back what it held. */
-static void admit(struct loads *ls, bool again, struct wait_list *over)
-{
-	struct load_wait *wait;
-	while (!ls->memory_full && (wait = next_in_line(ls, again))) {
-		again = again && wait->state == WAIT_LINE;
-		move(ls, wait, wait->state == WAIT_LINE ? WAIT_PLACED : WAIT_PLACED_AGAIN);
-		end_wait(ls, wait, over);
-	}
+	if (has_place(wait))
+		turnstile_leave(&ls->places, &wait->visit);
 }
 
 bool loads_note_memory(struct loads *ls, bool full, bool *idle)
@@ -232,8 +164,9 @@ bool loads_note_memory(struct loads *ls, bool full, bool *idle)
 	pthread_mutex_lock(&ls->lock);
 	bool noticed = full || ls->memory_full;
 	ls->memory_full = full;
-	*idle = !ls->held[HELD_WAITS];
-	pthread_mutex_unlock(&ls->lock);
+	*idle = TAILQ_EMPTY(&ls->waits);
+	admit(ls);
+	unlock_and_tell(ls);
 	return noticed;
 }
 
@@ -306,10 +239,17 @@ static enum life step(enum life from, enum life to)
 	return to;
 }
 
-static void drop(struct load *l)
+/* It is in flight no more. */
+static void land(struct loads *ls, struct load *l)
+{
+	LIST_REMOVE(l, chain);
+	turns_shrink(&ls->transfers);
+}
+
+static void drop(struct loads *ls, struct load *l)
 {
 	assert(l->life != LIFE_LOADED);
-	LIST_REMOVE(l, chain);
+	land(ls, l);
 	load_free(l);
 }
 
@@ -317,14 +257,17 @@ static void drop(struct load *l)
 
 static void begin_turn(struct loads *ls, struct load_wait *owner)
 {
-	TAILQ_INSERT_TAIL(&ls->turns, owner, turn);
-	hold(ls, owner->share, HELD_QUEUES, 1);
+	LIST_INSERT_HEAD(&ls->queues, owner, queue);
+	ls->queue_count++;
+	owner->turn = (struct turn){.client = owner->client, .since = clock_now()};
+	turns_add(&ls->transfers, &owner->turn);
 }
 
+/* Its turn has come, or is dropped. */
 static void end_turn(struct loads *ls, struct load_wait *owner)
 {
-	TAILQ_REMOVE(&ls->turns, owner, turn);
-	hold(ls, owner->share, HELD_QUEUES, -1);
+	LIST_REMOVE(owner, queue);
+	ls->queue_count--;
 }
 
 static void queue(struct loads *ls, struct load *l, struct load_wait *owner)
@@ -342,8 +285,11 @@ static void queue(struct loads *ls, struct load *l, struct load_wait *owner)
 static struct load *start(struct loads *ls, const struct module_want *w, struct load_wait *owner)
 {
 	struct load *l = load_new(ls->context, w);
-	if (!l)
+	if (!l || !turns_grow(&ls->transfers)) {
+		if (l)
+			load_free(l);
 		return NULL;
+	}
 	LIST_INSERT_HEAD(&ls->chains[chain_of(ls, &l->hash)], l, chain);
 	queue(ls, l, owner);
 	return l;
@@ -354,7 +300,7 @@ static void pass_on(struct loads *ls, struct load *l)
 {
 	const struct module_want *w = LIST_FIRST(&l->waiters);
 	if (!w) {
-		drop(l);
+		drop(ls, l);
 		return;
 	}
 	l->life = step(l->life, LIFE_QUEUED);
@@ -374,8 +320,10 @@ static void abandon(struct loads *ls, struct load_wait *owner)
 	struct load *l;
 	while ((l = LIST_FIRST(&owner->running)))
 		disown(l);
-	if (!STAILQ_EMPTY(&owner->queued))
+	if (!STAILQ_EMPTY(&owner->queued)) {
+		turns_drop(&ls->transfers, &owner->turn);
 		end_turn(ls, owner);
+	}
 	while ((l = STAILQ_FIRST(&owner->queued))) {
 		STAILQ_REMOVE_HEAD(&owner->queued, queued);
 		pass_on(ls, l);
@@ -399,7 +347,7 @@ static bool has_more_memory(uint64_t running)
 
 static bool has_room(const struct loads *ls)
 {
-	return ls->held[HELD_TRANSFERS] < ls->context->config->bucket_parallel && (!ls->unfinished || has_memory());
+	return ls->transfers.busy < ls->transfers.places && (!ls->unfinished || has_memory());
 }
 
 /* Whether a queued load cannot begin before memory is given back. */
@@ -407,7 +355,7 @@ static bool queue_lacks_memory(const struct loads *ls)
 {
 	const bool any = !ls->unfinished || has_memory(), more = has_more_memory(0);
 	const struct load_wait *wait;
-	TAILQ_FOREACH(wait, &ls->turns, turn)
+	LIST_FOREACH(wait, &ls->queues, queue)
 		if (!(wait->held ? more : any))
 			return true;
 	return false;
@@ -416,14 +364,14 @@ static bool queue_lacks_memory(const struct loads *ls)
 /* Wakes a loader if a load may begin. */
 static void wake_one(struct loads *ls)
 {
-	if (!TAILQ_EMPTY(&ls->turns) && has_room(ls))
+	if (ls->queue_count && has_room(ls))
 		pthread_cond_signal(&ls->changed);
 }
 
 bool loads_begin_at_once(struct loads *ls)
 {
 	pthread_mutex_lock(&ls->lock);
-	bool begins = may_place(ls, NULL) && has_room(ls) && !is_memory_full(ls);
+	bool begins = !is_memory_full(ls) && turnstile_has_place(&ls->places) && has_room(ls);
 	pthread_mutex_unlock(&ls->lock);
 	return begins;
 }
@@ -433,9 +381,7 @@ bool loads_begin_at_once(struct loads *ls)
 static struct load *next_of(const struct loads *ls, const struct load_wait *owner, bool more)
 {
 	struct load *l;
-	const struct config *c = ls->context->config;
-	if (owner->running_count >= c->bucket_parallel_request || (owner->held && !more) ||
-	        !may_hold(ls, owner->share, HELD_TRANSFERS, c->bucket_parallel, HELD_QUEUES))
+	if (owner->running_count >= ls->context->config->bucket_parallel_request || (owner->held && !more))
 		return NULL;
 	STAILQ_FOREACH(l, &owner->queued, queued)
 		if (!l->large || !atomic_load(&ls->context->heavy))
@@ -443,21 +389,29 @@ static struct load *next_of(const struct loads *ls, const struct load_wait *owne
 	return l;
 }
 
-/* The next load of the client whose last turn was longest ago, and of its request that has waited longest. */
+struct next_load {
+	const struct loads *of;
+	bool more;
+	struct load *load; /* out */
+};
+
+static bool may_run(const struct turn *turn, void *arg)
+{
+	struct next_load *next = arg;
+	const char *owner = (const char *)turn - offsetof(struct load_wait, turn);
+	next->load = next_of(next->of, (const struct load_wait *)(const void *)owner, next->more);
+	return next->load;
+}
+
+/* The next load of the client, and of its request, whose turn it is. */
 static struct load *take_queued(struct loads *ls)
 {
-	struct load_wait *owner = NULL, *one;
-	struct load *l = NULL, *next;
-	const bool more = has_more_memory(ls->held[HELD_TRANSFERS]);
-	if (!has_room(ls))
+	struct next_load next = {.of = ls, .more = has_more_memory(ls->transfers.busy)};
+	struct turn_client *client;
+	if (!has_room(ls) || !turns_next_that(&ls->transfers, may_run, &next, &client))
 		return NULL;
-	TAILQ_FOREACH(one, &ls->turns, turn)
-		if ((!owner || one->share->turn < owner->share->turn) && (next = next_of(ls, one, more))) {
-			owner = one;
-			l = next;
-		}
-	if (!l)
-		return NULL;
+	struct load *l = next.load;
+	struct load_wait *owner = l->owner;
 	l->life = step(l->life, LIFE_TAKEN);
 	STAILQ_REMOVE(&owner->queued, l, load, queued);
 	end_turn(ls, owner);
@@ -465,10 +419,7 @@ static struct load *take_queued(struct loads *ls)
 		begin_turn(ls, owner);
 	LIST_INSERT_HEAD(&owner->running, l, running);
 	owner->running_count++;
-	l->share = owner->share;
-	l->share->users++;
-	l->share->turn = ++ls->turn;
-	hold(ls, l->share, HELD_TRANSFERS, 1);
+	l->client = client;
 	return l;
 }
 
@@ -482,7 +433,7 @@ static struct load *take_elsewhere(struct loads *ls, int64_t now)
 		l->life = step(l->life, LIFE_TAKEN);
 		if (!LIST_EMPTY(&l->waiters))
 			return l;
-		drop(l);
+		drop(ls, l);
 	}
 	return NULL;
 }
@@ -518,10 +469,9 @@ static void end_transfer(struct loads *ls, struct load *l)
 {
 	if (l->owner)
 		disown(l);
-	if (l->share)
-		hold(ls, l->share, HELD_TRANSFERS, -1);
-	share_put(l->share);
-	l->share = NULL;
+	if (l->client)
+		turns_done(&ls->transfers, l->client);
+	l->client = NULL;
 	pthread_cond_signal(&ls->changed);
 }
 
@@ -563,19 +513,19 @@ void loads_finished(struct loads *ls, struct load *l)
 uint64_t loads_note_held_up(struct loads *ls)
 {
 	pthread_mutex_lock(&ls->lock);
-	uint64_t queued = ls->held[HELD_QUEUES], line = ls->held[HELD_LINE], hosts = ls->elsewhere_count;
+	uint64_t queued = ls->queue_count, line = ls->places.line_length, hosts = ls->elsewhere_count;
 	uint64_t gave_back = ls->gave_back;
 	bool memory_full = is_memory_full(ls);
-	bool full = ls->held[HELD_TRANSFERS] >= ls->context->config->bucket_parallel;
+	bool full = ls->transfers.busy >= ls->transfers.places;
 	bool lacks = memory_full || (!full && queue_lacks_memory(ls));
 	pthread_mutex_unlock(&ls->lock);
 	uint64_t needy = atomic_load(&ls->context->needy_waits); /* it runs, and cannot go on */
-	metric_set(M_HELD_UP_MEMORY, (int64_t)(needy + (lacks ? queued : 0) + (memory_full ? line : gave_back)));
-	metric_set(M_HELD_UP_PLACES, (int64_t)(memory_full ? 0 : line - gave_back));
+	metric_set(M_HELD_UP_MEMORY, (int64_t)(needy + gave_back + (lacks ? queued : 0) + (memory_full ? line : 0)));
+	metric_set(M_HELD_UP_PLACES, (int64_t)(memory_full ? 0 : line));
 	metric_set(M_HELD_UP_TRANSFERS, (int64_t)(full && !lacks ? queued : 0));
 	metric_set(M_HELD_UP_SHARE, (int64_t)(full || lacks ? 0 : queued));
 	metric_set(M_HELD_UP_HOSTS, (int64_t)hosts);
-	return needy + queued + line + hosts;
+	return needy + gave_back + queued + line + hosts;
 }
 
 /* ---- what requests call ---- */
@@ -665,13 +615,18 @@ static void get_each(struct loads *ls, struct load_wait *wait)
 	}
 }
 
+static void note_begun(struct loads *ls, struct load_wait *wait)
+{
+	if (wait->began)
+		return;
+	wait->began = ++ls->began;
+	TAILQ_INSERT_TAIL(&ls->by_age, wait, by_age);
+}
+
 /* Most requests find all modules in memory. They take no lock: its holder may have lost its core. */
 enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct module_want *wants, size_t count)
 {
 	enum load_result result = LOAD_READY;
-	bool held_back = false;
-	const struct client_key client = wait->client; /* a wait that is told may be gone */
-	const unsigned prefix = wait->client_prefix;
 	wait->timed_out = wait->refused = false;
 	wait->wants = wants;
 	wait->want_count = count;
@@ -679,14 +634,11 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 		return LOAD_READY;
 	pthread_mutex_lock(&ls->lock);
 	if (needs_load(ls, wait)) {
-		if (!wait->share)
-			wait->share = share_get(ls, wait->client);
-		if (!wait->share)
-			result = LOAD_REFUSED;
-		else if (!has_place(wait))
-			result = enter(ls, wait, wait->lacks, &held_back);
+		wait->loads = ls;
+		if (!has_place(wait))
+			result = enter(ls, wait);
 		if (result == LOAD_READY) {
-			wait->began = wait->began ? wait->began : ++ls->began;
+			note_begun(ls, wait);
 			get_each(ls, wait);
 		}
 		if (wait->pending) {
@@ -694,27 +646,23 @@ enum load_result loads_get(struct loads *ls, struct load_wait *wait, struct modu
 			result = LOAD_WAIT;
 		}
 	}
-	pthread_mutex_unlock(&ls->lock);
-	if (held_back)
-		held_back_note(client, 1, prefix);
+	unlock_and_tell(ls);
 	return result;
 }
 
 void loads_leave(struct loads *ls, struct load_wait *wait)
 {
-	struct wait_list over = LIST_HEAD_INITIALIZER(over);
-	if (!wait->share) /* it has needed no load */
+	if (!wait->loads) /* it has needed no load */
 		return;
 	pthread_mutex_lock(&ls->lock);
 	leave_all(wait);
 	abandon(ls, wait);
-	if (has_place(wait)) {
-		move(ls, wait, WAIT_AWAY);
-		admit(ls, false, &over);
-	}
-	share_put(wait->share);
-	wait->share = NULL;
-	unlock_and_tell(ls, &over);
+	leave_place(ls, wait);
+	if (wait->began)
+		TAILQ_REMOVE(&ls->by_age, wait, by_age);
+	wait->began = 0;
+	wait->loads = NULL;
+	unlock_and_tell(ls);
 }
 
 /* ---- how waits end ---- */
@@ -759,27 +707,43 @@ static bool settles(const struct load *l, const struct module_want *w)
 	return !other_file && !want_outdates(w, l->outcome.marker, l->outcome.checked);
 }
 
-/* Ends the waits in line that lacked only this module. */
-static void tell_line(struct loads *ls, const struct module_hash *hash, struct wait_list *over)
+static void set_gave_back(struct loads *ls, struct load_wait *wait, bool gave_back)
 {
-	for (struct load_wait *wait = TAILQ_FIRST(&ls->line), *next; wait; wait = next) {
-		next = TAILQ_NEXT(wait, line);
-		if (!module_hash_equal(&wait->lacks->own.hash, hash) || !lacks_none(ls, wait))
+	wait->gave_back = gave_back;
+	ls->gave_back += gave_back ? 1 : -1u;
+}
+
+static bool lacked_only(struct loads *ls, struct load_wait *wait, const struct module_hash *hash)
+{
+	return module_hash_equal(&wait->lacks->own.hash, hash) && lacks_none(ls, wait);
+}
+
+/* Ends the waits for a place, and of those that gave back what they held, that lacked only this module. */
+static void tell_line(struct loads *ls, const struct module_hash *hash)
+{
+	for (struct visit *v = TAILQ_FIRST(&ls->places.line), *next; v; v = next) {
+		next = TAILQ_NEXT(v, next);
+		if (!lacked_only(ls, wait_of_visit(v), hash))
 			continue;
-		move(ls, wait, WAIT_AWAY);
-		end_wait(ls, wait, over);
+		turnstile_withdraw(&ls->places, v, false);
+		end_wait(ls, wait_of_visit(v));
 	}
+	struct load_wait *wait = ls->gave_back ? TAILQ_FIRST(&ls->by_age) : NULL;
+	for (; wait; wait = TAILQ_NEXT(wait, by_age))
+		if (wait->gave_back && lacked_only(ls, wait, hash)) {
+			set_gave_back(ls, wait, false);
+			end_wait(ls, wait);
+		}
 }
 
 void loads_publish(struct loads *ls, struct load *l)
 {
-	struct wait_list over = LIST_HEAD_INITIALIZER(over);
 	struct module_want *w;
 	pthread_mutex_lock(&ls->lock);
 	remember(ls, l);
 	l->life = step(l->life, LIFE_LOADED);
-	LIST_REMOVE(l, chain);
 	end_transfer(ls, l);
+	land(ls, l);
 	while ((w = LIST_FIRST(&l->waiters))) {
 		struct load_wait *wait = w->own.wait;
 		leave(w);
@@ -788,10 +752,10 @@ void loads_publish(struct loads *ls, struct load *l)
 		if (w->state == WANT_FAILED && w->failure == FAILURE_TEMPORARY)
 			leave_all(wait); /* the request is refused: no need to wait for its other loads */
 		if (!wait->pending)
-			end_wait(ls, wait, &over);
+			end_wait(ls, wait);
 	}
-	tell_line(ls, &l->hash, &over);
-	unlock_and_tell(ls, &over);
+	tell_line(ls, &l->hash);
+	unlock_and_tell(ls);
 	page_cache_evict(ls->context->cache);
 }
 
@@ -806,13 +770,15 @@ static void cancel_unwanted(struct loads *ls, const struct load_wait *wait)
 	}
 }
 
-static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool look, struct wait_list *over)
+static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool look)
 {
 	bool gone = look && wait->gone(wait), late = now >= wait->deadline || gone;
-	if (in_line(wait) && (late || now >= wait->line_end)) {
-		move(ls, wait, WAIT_AWAY);
+	if (in_line(wait) && (late || now >= wait->visit.until)) {
 		wait->refused = late || !lacks_none(ls, wait);
-		metric_add(M_COLD_REFUSED, wait->refused);
+		turnstile_withdraw(&ls->places, &wait->visit, wait->refused && !gone && !ls->memory_full);
+	} else if (late && wait->gave_back) {
+		wait->refused = true;
+		set_gave_back(ls, wait, false);
 	} else if (late) {
 		leave_all(wait);
 		if (gone)
@@ -821,7 +787,8 @@ static void expire(struct loads *ls, struct load_wait *wait, int64_t now, bool l
 	} else {
 		return;
 	}
-	end_wait(ls, wait, over);
+	metric_add(M_COLD_REFUSED, wait->refused);
+	end_wait(ls, wait);
 }
 
 /* ---- memory that requests hold ---- */
@@ -835,18 +802,12 @@ static bool lacks_memory(const struct loads *ls)
 	return atomic_load(&ls->context->needy_waits) || queue_lacks_memory(ls);
 }
 
-/* Of the requests that wait and hold modules, the one that began last; *count: how many there are. */
-static struct load_wait *last_holder(const struct loads *ls, unsigned *count)
+/* The first from this one on, towards those that began before it, that waits and holds modules. */
+static struct load_wait *holder_from(struct load_wait *wait)
 {
-	struct load_wait *wait, *last = NULL;
-	*count = 0;
-	LIST_FOREACH(wait, &ls->waits, next)
-		if (wait->held && wait->pending) {
-			++*count;
-			if (!last || wait->began > last->began)
-				last = wait;
-		}
-	return last;
+	while (wait && !(wait->held && wait->pending))
+		wait = TAILQ_PREV(wait, wait_list, by_age);
+	return wait;
 }
 
 /* Releases the modules that were loaded for the request and, where no other holds them, takes them out of the cache:
@@ -866,23 +827,22 @@ static void release_held(struct loads *ls, struct load_wait *wait)
 	}
 }
 
-/* The request begins anew when it comes to its place again; or at once, if it needs none by now. */
-static void give_back(struct loads *ls, struct load_wait *wait, struct wait_list *over)
+/* The request begins anew when it comes back; or at once, if it needs no place by now. */
+static void give_back(struct loads *ls, struct load_wait *wait)
 {
 	release_held(ls, wait);
 	leave_all(wait);
 	abandon(ls, wait);
+	leave_place(ls, wait);
 	if (!needs_load(ls, wait) || !wait->lacks) {
-		move(ls, wait, WAIT_AWAY);
-		end_wait(ls, wait, over);
+		end_wait(ls, wait);
 		return;
 	}
-	wait->line_end = INT64_MAX;
-	move(ls, wait, WAIT_LINE_AGAIN);
+	set_gave_back(ls, wait, true);
 }
 
 /* The only request that holds modules needs more memory than there is. It is refused, unless others end soon. */
-static void give_up(struct loads *ls, struct load_wait *wait, int64_t now, struct wait_list *over)
+static void give_up(struct loads *ls, struct load_wait *wait, int64_t now)
 {
 	bool stuck = wait && !wait->running_count && !STAILQ_EMPTY(&wait->queued) && !has_more_memory(0);
 	if (!stuck || !ls->stuck_since)
@@ -893,71 +853,76 @@ static void give_up(struct loads *ls, struct load_wait *wait, int64_t now, struc
 	wait->refused = true;
 	metric_add(M_COLD_REFUSED, 1);
 	leave_all(wait);
-	end_wait(ls, wait, over);
+	end_wait(ls, wait);
 }
 
-/* Of the requests that have given back what they held, when the first began; UINT64_MAX: none has. */
-static uint64_t first_to_come_back(const struct loads *ls)
+/* Of the requests that have given back what they held, the one that may come back: one after the other, and when all
+ * that hold modules and began before it have ended, unless half the memory is free. Those that began later do not keep
+ * it waiting, or it would wait as long as there are new ones. */
+static struct load_wait *next_to_come_back(const struct loads *ls)
 {
-	const struct load_wait *wait;
-	uint64_t first = UINT64_MAX;
-	TAILQ_FOREACH(wait, &ls->line, line)
-		if (wait->state == WAIT_LINE_AGAIN && wait->began < first)
-			first = wait->began;
+	const bool half = account_left() > account_total() / 2;
+	struct load_wait *wait, *first = NULL;
+	TAILQ_FOREACH(wait, &ls->by_age, by_age)
+		if (wait->gave_back && !first)
+			first = wait;
+		else if (!half && wait->visit.returns && (wait->pending || in_line(wait)))
+			return NULL;
+		else if (!half && !first && wait->held && wait->pending)
+			return NULL;
 	return first;
 }
 
-/* Whether a request that has given back what it held may come back: one after the other, and when all that began before
- * it have ended, unless half the memory is free. Those that began later do not keep it waiting, or it would wait as
- * long as there are new ones.
- */
-static bool may_come_back(const struct loads *ls)
+static void come_back(struct loads *ls)
 {
-	const struct load_wait *wait;
-	const uint64_t first = first_to_come_back(ls);
-	if (account_left() > account_total() / 2)
-		return true;
-	LIST_FOREACH(wait, &ls->waits, next)
-		if (wait->pending && (wait->state == WAIT_PLACED_AGAIN || (wait->held && wait->began < first)))
-			return false;
-	return true;
+	struct load_wait *first = ls->gave_back && !ls->memory_full ? next_to_come_back(ls) : NULL;
+	if (!first)
+		return;
+	const enum visit_state state = visit(ls, first, true);
+	if (state == VISIT_NO_MEMORY)
+		return;
+	set_gave_back(ls, first, false);
+	if (state == VISIT_INSIDE)
+		end_wait(ls, first);
 }
 
 /* Lets requests give back what they hold, those that began last first, until loads can go on. Returns whether they
  * cannot. */
-static bool relieve(struct loads *ls, int64_t now, struct wait_list *over)
+static bool relieve(struct loads *ls, int64_t now)
 {
-	struct load_wait *last = NULL;
-	unsigned holders;
-	bool lacks, gave = false;
-	while ((lacks = lacks_memory(ls)) && (last = last_holder(ls, &holders)) && holders > 1) {
+	struct load_wait *last = holder_from(TAILQ_LAST(&ls->by_age, wait_list)), *before;
+	bool lacks = lacks_memory(ls), gave = false;
+	while (lacks && last && (before = holder_from(TAILQ_PREV(last, wait_list, by_age)))) {
 		if (gave && !queue_lacks_memory(ls) && has_more_memory(0))
 			break; /* a running load may be able to go on, but has to look first */
-		give_back(ls, last, over);
+		give_back(ls, last);
 		gave = true;
+		last = before;
+		lacks = lacks_memory(ls);
 	}
-	give_up(ls, lacks ? last : NULL, now, over);
+	give_up(ls, lacks ? last : NULL, now);
 	return lacks;
 }
 
 void loads_tick(struct loads *ls, int64_t now, bool look)
 {
-	struct wait_list over = LIST_HEAD_INITIALIZER(over);
 	pthread_mutex_lock(&ls->lock);
 	if (lacks_memory(ls)) {
 		pthread_mutex_unlock(&ls->lock);
 		page_cache_shrink(ls->context->cache, load_small_bytes()); /* first what nobody uses */
 		pthread_mutex_lock(&ls->lock);
 	}
-	for (struct load_wait *wait = LIST_FIRST(&ls->waits), *next; wait; wait = next) {
-		next = LIST_NEXT(wait, next);
-		expire(ls, wait, now, look, &over);
+	for (struct load_wait *wait = TAILQ_FIRST(&ls->waits), *next; wait; wait = next) {
+		next = TAILQ_NEXT(wait, next);
+		expire(ls, wait, now, look);
 	}
-	bool lacks = relieve(ls, now, &over);
+	bool lacks = relieve(ls, now);
 	atomic_store(&ls->context->short_of_memory, lacks);
-	admit(ls, !lacks && may_come_back(ls), &over);
+	admit(ls); /* others' shares may be larger now */
+	if (!lacks)
+		come_back(ls);
 	wake_one(ls); /* a request may have let records go, and tells nobody */
-	unlock_and_tell(ls, &over);
+	unlock_and_tell(ls);
 }
 
 /* ---- leases ---- */
@@ -1104,10 +1069,14 @@ bool loads_are_idle(struct loads *ls, int64_t now)
 
 void loads_init(struct loads *ls, struct load_context *context, uint64_t seed)
 {
+	const struct config *c = context->config;
 	*ls = (struct loads){.context = context, .seed = seed};
 	pthread_mutex_init(&ls->lock, NULL);
-	TAILQ_INIT(&ls->line);
-	TAILQ_INIT(&ls->turns);
+	turnstile_init(&ls->places, TURNSTILE_LOADS, (unsigned)c->cold_requests, (unsigned)c->cold_queue, true);
+	turns_init(&ls->transfers, (unsigned)c->bucket_parallel, seed);
+	TAILQ_INIT(&ls->waits);
+	TAILQ_INIT(&ls->over);
+	TAILQ_INIT(&ls->by_age);
 	TAILQ_INIT(&ls->leased);
 	TAILQ_INIT(&ls->elsewhere);
 	clock_condition_init(&ls->changed);
@@ -1129,8 +1098,10 @@ void loads_release(struct loads *ls)
 	struct load *l;
 	while ((l = TAILQ_FIRST(&ls->elsewhere))) {
 		TAILQ_REMOVE(&ls->elsewhere, l, lease.elsewhere);
-		drop(l);
+		drop(ls, l);
 	}
+	turns_destroy(&ls->transfers);
+	turnstile_release(&ls->places);
 	pthread_cond_destroy(&ls->changed);
 	pthread_mutex_destroy(&ls->lock);
 }

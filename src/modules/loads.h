@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All loads of the process under one mutex: which requests wait for them and which may begin some, whose turn it is,
- * and the leases. `cold_requests` requests have a place, `cold_queue` more stand in line for one, and none begins while
- * memory is full. Clients have turns, and in each turn of a client the next of its requests, so that a request with one
- * module does not wait behind a thousand modules of another. Of whatever all share, the last quarter is for clients
- * that hold none, and while others wait nobody gets more than half.
+ * and the leases. Requests that load pass a turnstile (`cold_requests`), and their loads take turns for
+ * `bucket_parallel` transfers: by client, and of each client its requests, so that a request with one module does not
+ * wait behind a thousand modules of another. None begins while memory is full.
  *
  * A request holds the modules that were loaded for it until it is answered. If that fills the memory, those that began
  * last give back what they hold, and stand in line again: otherwise all would wait for each other. Who began first goes
@@ -17,28 +16,9 @@
 
 #include "modules/load.h"
 
-enum { LOAD_CHAINS = 1024, SHARE_CHAINS = 256 };
+enum { LOAD_CHAINS = 1024 };
 
-/* What clients hold of what all share. */
-enum held {
-	HELD_PLACES,    /* requests that may load */
-	HELD_LINE,      /* requests in the line for a place */
-	HELD_WAITS,     /* requests that wait */
-	HELD_QUEUES,    /* requests that have loads queued */
-	HELD_TRANSFERS, /* loads that run here */
-	HELD_KINDS,
-};
-
-/* A client that has requests for loads, or loads that run. */
-struct share {
-	struct client_key client;
-	uint64_t users; /* requests and loads that refer to it */
-	uint64_t held[HELD_KINDS];
-	uint64_t turn; /* when it last had a turn; 0: never */
-	LIST_ENTRY(share) chain;
-};
-
-LIST_HEAD(wait_list, load_wait);
+TAILQ_HEAD(wait_list, load_wait);
 
 struct loads {
 	pthread_mutex_t lock; /* taken only in loads.c. Guards all that follows, except what is constant, and the lives
@@ -46,21 +26,21 @@ struct loads {
 	struct load_context *context; /* constant; guards itself */
 	uint64_t seed;                /* constant; for chains, so that clients cannot choose what shares one */
 	/* requests */
-	struct wait_list waits;
-	TAILQ_HEAD(, load_wait) line;
-	LIST_HEAD(, share) shares[SHARE_CHAINS];
-	uint64_t held[HELD_KINDS]; /* by all */
-	bool memory_full;          /* more than `memory` was resident when it was looked at last */
-	uint64_t began;            /* counts requests that have begun to load */
-	uint64_t gave_back;        /* requests in line that have given back what they held */
-	int64_t stuck_since;       /* clock_now() when the only request that holds modules could not go on; 0: it can */
+	struct turnstile places;      /* of those that load; it has no places while memory is full */
+	struct wait_list waits, over; /* over: have ended, but were not told */
+	struct wait_list by_age;      /* those that have begun to load; the one that began last comes last */
+	unsigned gave_back;           /* so many have given back what they held */
+	bool memory_full;             /* more than `memory` was resident when it was looked at last */
+	uint64_t began;               /* counts requests that have begun to load */
+	int64_t stuck_since; /* clock_now() when the only request that holds modules could not go on; 0: it can */
 	/* loads */
 	LIST_HEAD(, load) chains[LOAD_CHAINS]; /* in flight */
-	TAILQ_HEAD(, load_wait) turns;         /* requests that have loads queued */
-	uint64_t turn;                         /* counts them */
-	unsigned unfinished;                   /* loads taken but not finished */
-	int64_t last_end;                      /* clock_now() when one was finished */
-	_Atomic uint64_t invalidations;        /* counted in this process; read without the lock, too */
+	LIST_HEAD(, load_wait) queues;         /* requests that have loads queued */
+	unsigned queue_count;
+	struct turns transfers;         /* each request in `queues` has a turn */
+	unsigned unfinished;            /* loads taken but not finished */
+	int64_t last_end;               /* clock_now() when one was finished */
+	_Atomic uint64_t invalidations; /* counted in this process; read without the lock, too */
 	/* the threads that run them, for load.c: how many (for the last that was started), and the first, if it is
 	 * `started`; each joins the one that it has started */
 	unsigned loaders;

@@ -9,6 +9,7 @@
 #include "base/client_key.h"
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/turnstile.h"
 #include "cache/outcomes.h"
 #include "cache/page_cache.h"
 #include "objects/store.h"
@@ -16,7 +17,7 @@
 
 struct load;
 struct load_wait;
-struct share;
+struct loads;
 
 /* How long a map is kept that lacks what a source may have later: as long as a source that has nothing is not asked. */
 static inline int64_t lacking_ttl(const struct config *c)
@@ -90,25 +91,11 @@ enum load_result {
 };
 
 /*
- * Where a request stands, which only loads.c moves. It gives back what it holds when memory is full.
- *
- *   AWAY ──► LINE ─┬─► PLACED ──► AWAY
- *    │             ▲      │
- *    └─────────────┼──────┤
- *            gives │back  ▼
- *             LINE_AGAIN ──► PLACED_AGAIN ──► AWAY
- *
- * From either line it also goes AWAY: it is refused, or others have loaded what it lacked.
+ * One request's wait. Starts zeroed. Only loads.c moves it: to the turnstile of those that load (`visit`), where it
+ * stands in line or has a place until it is answered or refused, or others have loaded what it lacked. One that only
+ * joins others' loads needs no place. Each gives back its place, and what it holds, when memory is full (`gave_back`),
+ * and later `returns`.
  */
-enum wait_state {
-	WAIT_AWAY,         /* it needs no place, or does not load */
-	WAIT_LINE,         /* for a place, until line_end */
-	WAIT_PLACED,       /* may load */
-	WAIT_LINE_AGAIN,   /* has given back what it held */
-	WAIT_PLACED_AGAIN, /* may load again after that */
-};
-
-/* One request's wait. Starts zeroed. */
 struct load_wait {
 	/* set by the caller */
 	void (*done)(struct load_wait *w); /* on another thread, once for each modules_load that returned LOAD_WAIT */
@@ -123,19 +110,20 @@ struct load_wait {
 	/* private to loads.c */
 	struct module_want *wants;
 	size_t want_count;
-	size_t pending; /* wants that wait for a load */
-	size_t held;    /* wants that hold a module just loaded */
-	uint64_t began; /* a number, ascending in the order in which requests begin to load; 0: it has not */
-	enum wait_state state;
-	int64_t line_end;           /* clock_now() */
+	size_t pending;      /* wants that wait for a load */
+	size_t held;         /* wants that hold a module just loaded */
+	uint64_t began;      /* a number, ascending in the order in which requests begin to load; 0: it has not */
+	struct loads *loads; /* set from the first load that it needs until modules_leave */
+	struct visit visit;  /* at the turnstile of those that load */
+	bool gave_back;
 	struct module_want *lacks;  /* the first of its wants whose load nobody had started when it was looked at */
-	struct share *share;        /* its client's, from the first load that it needs until modules_leave */
 	STAILQ_HEAD(, load) queued; /* loads that this request owns */
 	LIST_HEAD(, load) running;  /* the same */
 	unsigned running_count;
-	LIST_ENTRY(load_wait) next; /* in the list of all waits, or of those that are over */
-	TAILQ_ENTRY(load_wait) line;
-	TAILQ_ENTRY(load_wait) turn;
+	struct turn turn;            /* of its queued loads */
+	TAILQ_ENTRY(load_wait) next; /* in the list of all waits, or of those that are over */
+	TAILQ_ENTRY(load_wait) by_age;
+	LIST_ENTRY(load_wait) queue;
 };
 
 /* lookup: as configured. False if out of memory. */

@@ -29,11 +29,9 @@ static int begin(void **state)
 	(void)state;
 	context.cache = page_cache_new(config.cache_size);
 	context.outcomes = outcomes_new(&config);
-	config.bucket_parallel = TRANSFERS;
 	loads_init(&loads, &context, 1);
 	for (unsigned r = 0; r < REQUESTS; r++) {
 		waits[r] = (struct load_wait){.wants = wants[r], .want_count = WANTS, .client = {0, r}};
-		assert_non_null(waits[r].share = share_get(&loads, waits[r].client));
 		for (unsigned i = 0; i < WANTS; i++) {
 			snprintf(names[r][i], sizeof names[r][i], "%c%u", 'a' + (char)r, i);
 			assert_true(
@@ -47,10 +45,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	(void)state;
-	for (unsigned r = 0; r < REQUESTS; r++)
-		share_put(waits[r].share);
-	for (unsigned i = 0; i < SHARE_CHAINS; i++)
-		assert_true(LIST_EMPTY(&loads.shares[i]));
+	assert_int_equal(loads.queue_count, 0);
 	loads_release(&loads);
 	page_cache_free(context.cache);
 	outcomes_free(context.outcomes);
@@ -87,8 +82,8 @@ static struct load *take_next(const char *name)
 
 static void finish(struct load *l)
 {
-	LIST_REMOVE(l, chain);
 	end_transfer(&loads, l);
+	land(&loads, l);
 	while (!LIST_EMPTY(&l->waiters))
 		leave(LIST_FIRST(&l->waiters));
 	loads_finished(&loads, l);
@@ -116,7 +111,7 @@ static void test_limits_of_transfers(void **state)
 {
 	struct load *a[3], *b, *c;
 	(void)state;
-	config.bucket_parallel = 3; /* so few that no quarter is kept for clients that hold none */
+	loads.transfers.places = 3; /* so few that no quarter is kept for clients that hold none */
 	begin_loads(0, 4);
 	a[0] = take_next("a0");
 	a[1] = take_next("a1");
@@ -126,9 +121,10 @@ static void test_limits_of_transfers(void **state)
 	b = take_next("b0");
 	take_next(NULL); /* no more at all */
 	finish(a[0]);
-	c = take_next("c0"); /* its turn came first */
-	finish(a[1]);
 	a[2] = take_next("a2"); /* its turn had been passed over */
+	take_next(NULL);
+	finish(a[1]);
+	c = take_next("c0");
 	take_next(NULL);
 	finish(c);
 	c = take_next("b1"); /* it has waited longer than a3 */
@@ -147,11 +143,8 @@ static void test_clients_take_turns(void **state)
 {
 	struct load *a[2], *b[2], *c[2];
 	(void)state;
-	for (unsigned r = 0; r < REQUESTS; r++) {
-		share_put(waits[r].share);
+	for (unsigned r = 0; r < REQUESTS; r++)
 		waits[r].client.lo = r / 2;
-		assert_non_null(waits[r].share = share_get(&loads, waits[r].client));
-	}
 	begin_loads(0, 4);
 	begin_loads(1, 4);
 	a[0] = take_next("a0");
@@ -191,8 +184,8 @@ static void test_what_is_not_finished_stops_the_rest(void **state)
 	account_start(32 << 20);
 	account_note_resident(0);
 	account_add(ACCOUNT_TEXTS, 32 << 20);
-	LIST_REMOVE(l, chain);
 	end_transfer(&loads, l);
+	land(&loads, l);
 	take_next(NULL);
 	leave(&wants[0][0]);
 	loads_finished(&loads, l);
@@ -235,7 +228,7 @@ static void test_loads_of_a_request_that_goes(void **state)
 	assert_null(l->owner);
 	finish(l);
 	finish(running);
-	assert_int_equal(loads.held[HELD_TRANSFERS] + loads.unfinished, 0);
+	assert_int_equal(loads.transfers.busy + loads.unfinished, 0);
 }
 
 static void test_a_load_elsewhere_has_no_place(void **state)
@@ -244,16 +237,16 @@ static void test_a_load_elsewhere_has_no_place(void **state)
 	begin_loads(0, OF_ONE_REQUEST + 1);
 	struct load *l = take_next("a0"), *other = take_next("a1");
 	loads_put_back(&loads, l, true);
-	assert_int_equal(loads.held[HELD_TRANSFERS], 1);
+	assert_int_equal(loads.transfers.busy, 1);
 	assert_ptr_equal(find(&loads, &wants[0][0]), l);
 	finish(take_next("a2"));
 	finish(other);
 	l->lease.look_at = 0;
 	assert_ptr_equal(take_next("a0"), l);
-	assert_null(l->share);
+	assert_null(l->client);
 	loads_put_back(&loads, l, false); /* nobody has the lease any more: it waits for its turn */
 	assert_ptr_equal(take_next("a0"), l);
-	assert_non_null(l->share);
+	assert_non_null(l->client);
 	loads_put_back(&loads, l, true);
 	leave_request(0);
 	l->lease.look_at = 0;
@@ -311,10 +304,9 @@ static void test_what_holds_requests_up_is_told(void **state)
 	account_start(0);
 	loads_put_back(&loads, running[2], true);
 	check_held_up(0, 0, 0, 1, 1);
-	waits[2].line_end = INT64_MAX;
-	move(&loads, &waits[2], WAIT_LINE);
+	assert_int_equal(visit(&loads, &waits[2], true), VISIT_WAITS); /* there are no places */
 	check_held_up(0, 1, 0, 1, 1);
-	move(&loads, &waits[2], WAIT_AWAY);
+	turnstile_withdraw(&loads.places, &waits[2].visit, false);
 	for (unsigned r = 0; r < REQUESTS; r++)
 		leave_request(r);
 	finish(running[0]);

@@ -19,7 +19,6 @@ static unsigned told;
 static void tell(struct load_wait *w)
 {
 	told++;
-	share_put(w->share);
 	free(w); /* as an inquiry that replies at once */
 }
 
@@ -122,7 +121,6 @@ static struct load_wait *new_wait(bool (*gone)(const struct load_wait *w))
 	w->done = tell;
 	w->gone = gone;
 	w->deadline = 100;
-	assert_non_null(w->share = share_get(&loads, w->client));
 	begin_wait(&loads, w);
 	return w;
 }
@@ -143,29 +141,26 @@ static void test_a_wait_ends_at_its_deadline_or_when_its_client_is_gone(void **s
 	tick(99, true, 1);
 	tick(99, true, 0);
 	tick(100, false, 1);
-	assert_int_equal(loads.held[HELD_WAITS], 0);
+	assert_true(TAILQ_EMPTY(&loads.waits));
 }
 
 /* Those that are told may be freed by that. */
 static void test_each_wait_that_is_over_is_told_once(void **state)
 {
 	enum { COUNT = 10 };
-	struct wait_list over = LIST_HEAD_INITIALIZER(over);
 	struct load_wait *waits[COUNT];
 	(void)state;
 	for (unsigned i = 0; i < COUNT; i++)
 		waits[i] = new_wait(is_there);
-	assert_int_equal(loads.held[HELD_WAITS], COUNT);
 	for (unsigned part = 0; part < 2; part++) {
 		pthread_mutex_lock(&loads.lock);
 		for (unsigned i = part; i < COUNT; i += 2)
-			end_wait(&loads, waits[i], &over);
+			end_wait(&loads, waits[i]);
 		assert_int_equal(told, part * COUNT / 2);
-		unlock_and_tell(&loads, &over);
+		unlock_and_tell(&loads);
 		assert_int_equal(told, (part + 1) * COUNT / 2);
-		assert_int_equal(loads.held[HELD_WAITS], (1 - part) * COUNT / 2);
+		assert_int_equal(TAILQ_EMPTY(&loads.waits), part);
 	}
-	assert_true(LIST_EMPTY(&loads.waits));
 }
 
 /* What came of a load that ended after the request had looked holds for the same spelling of the id, and if it is no
@@ -216,7 +211,7 @@ static void count_told(struct load_wait *w)
 	told++;
 }
 
-static void test_a_request_that_waits_again_has_one_share(void **state)
+static void test_a_request_that_waits_again_keeps_its_place(void **state)
 {
 	struct module_want w = {0};
 	struct load_wait wait = {.done = count_told, .gone = is_there, .deadline = 100};
@@ -228,9 +223,9 @@ static void test_a_request_that_waits_again_has_one_share(void **state)
 	wait.deadline = INT64_MAX;
 	assert_int_equal(loads_get(&loads, &wait, &w, 1), LOAD_WAIT);
 	assert_int_equal(metric_get(M_HELD_BACK), 0); /* it waits for nothing that its client holds */
+	assert_int_equal(metric_get(M_TURNSTILE_INSIDE_LOADS), 1);
 	loads_leave(&loads, &wait);
-	for (unsigned i = 0; i < SHARE_CHAINS; i++)
-		assert_true(LIST_EMPTY(&loads.shares[i]));
+	assert_int_equal(metric_get(M_TURNSTILE_INSIDE_LOADS), 0);
 }
 
 /* The place is the first one's, whose load it is. */
@@ -283,6 +278,25 @@ static const struct config four = {.cold_requests = 4,
         .bucket_parallel_request = 1,
         .cache_size = 1 << 20};
 
+static void configure(const struct config *c)
+{
+	loads_release(&loads);
+	context.config = c;
+	loads_init(&loads, &context, 1);
+}
+
+/* The request ends, wherever it stands. */
+static void leave_loads(struct load_wait *wait)
+{
+	if (wait->gave_back || in_line(wait) || wait->pending)
+		TAILQ_REMOVE(&loads.waits, wait, next);
+	if (wait->gave_back)
+		set_gave_back(&loads, wait, false);
+	if (in_line(wait))
+		turnstile_withdraw(&loads.places, &wait->visit, false);
+	loads_leave(&loads, wait);
+}
+
 /* Each of two requests has one of its two modules and lacks memory for the other. They waited for each other until
  * their time was over. */
 static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void **state)
@@ -291,7 +305,7 @@ static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void *
 	struct module_want wants[2][2] = {0};
 	struct load_wait waits[2];
 	(void)state;
-	context.config = &four;
+	configure(&four);
 	account_start(32 << 20);
 	account_note_resident(0);
 	for (unsigned i = 0; i < 2; i++) {
@@ -309,7 +323,7 @@ static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void *
 	/* who began last has given back all, and stands in line */
 	assert_int_equal(waits[0].held, 1);
 	assert_int_equal(waits[1].held + waits[1].pending + has_place(&waits[1]), 0);
-	assert_int_equal(loads.held[HELD_LINE], 1);
+	assert_true(waits[1].gave_back);
 	for (unsigned k = 0; k < 2; k++) {
 		assert_int_equal(wants[1][k].state, WANT_LOAD);
 		assert_null(page_cache_get(context.cache, &wants[1][k].own.hash));
@@ -328,19 +342,13 @@ static void test_requests_that_fill_the_memory_do_not_wait_for_each_other(void *
 	assert_true(waits[0].refused);
 	fill_memory(false);
 	for (unsigned i = 0; i < 2; i++) {
-		leave_all(&waits[i]);
-		if (in_line(&waits[i])) {
-			struct wait_list over = LIST_HEAD_INITIALIZER(over);
-			move(&loads, &waits[i], WAIT_AWAY);
-			end_wait(&loads, &waits[i], &over);
-		}
-		loads_leave(&loads, &waits[i]);
+		leave_loads(&waits[i]);
 		for (unsigned k = 0; k < 2; k++)
 			module_want_release(&wants[i][k]);
 	}
-	assert_int_equal(loads.gave_back + loads.held[HELD_LINE] + loads.held[HELD_PLACES], 0);
+	assert_int_equal(loads.gave_back + loads.places.line_length + loads.places.turns.busy, 0);
 	account_start(0);
-	context.config = &config;
+	configure(&config);
 }
 
 /* Requests for two modules each, and a memory of 32 MB. */
@@ -351,7 +359,7 @@ struct pair {
 
 static void begin_pairs(void)
 {
-	context.config = &four;
+	configure(&four);
 	account_start(32 << 20);
 	account_note_resident(0);
 }
@@ -377,25 +385,16 @@ static void hold_one_each(struct pair *pairs, unsigned count, const char *names[
 
 static void leave_pair(struct pair *p)
 {
-	if (in_line(&p->wait)) {
-		struct wait_list over = LIST_HEAD_INITIALIZER(over);
-		move(&loads, &p->wait, WAIT_AWAY);
-		end_wait(&loads, &p->wait, &over);
-	} else if (p->wait.pending) {
-		struct wait_list over = LIST_HEAD_INITIALIZER(over);
-		leave_all(&p->wait);
-		end_wait(&loads, &p->wait, &over);
-	}
-	loads_leave(&loads, &p->wait);
+	leave_loads(&p->wait);
 	for (unsigned k = 0; k < 2; k++)
 		module_want_release(&p->wants[k]);
 }
 
 static void end_pairs(void)
 {
-	assert_int_equal(loads.gave_back + loads.held[HELD_LINE] + loads.held[HELD_PLACES], 0);
+	assert_int_equal(loads.gave_back + loads.places.line_length + loads.places.turns.busy, 0);
 	account_start(0);
-	context.config = &config;
+	configure(&config);
 }
 
 /* It waited as long as there were new ones that held modules, to its deadline. */
@@ -408,7 +407,7 @@ static void test_who_gave_back_does_not_wait_for_those_that_began_later(void **s
 	hold_one_each(pairs, 2, names);
 	fill_memory(true);
 	tick(100, false, 0);
-	assert_int_equal(second->wait.state, WAIT_LINE_AGAIN);
+	assert_true(second->wait.gave_back);
 	fill_memory(false);
 	account_add(ACCOUNT_TEXTS, 20 << 20); /* there is some memory, but not half of it */
 	tick(101, false, 0);                  /* the first comes first */
@@ -434,12 +433,12 @@ static void test_no_more_give_back_than_a_running_load_needs(void **state)
 	account_add(ACCOUNT_TEXTS, 20 << 20);
 	atomic_store(&context.needy_waits, true);
 	tick(100, false, 0);
-	assert_int_equal(pairs[2].wait.state, WAIT_LINE_AGAIN);
-	assert_int_not_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
+	assert_true(pairs[2].wait.gave_back);
+	assert_false(pairs[1].wait.gave_back);
 	tick(101, false, 0); /* it needs more */
-	assert_int_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
+	assert_true(pairs[1].wait.gave_back);
 	tick(102, false, 0);
-	assert_int_not_equal(pairs[0].wait.state, WAIT_LINE_AGAIN);
+	assert_false(pairs[0].wait.gave_back);
 	atomic_store(&context.needy_waits, false);
 	account_add(ACCOUNT_TEXTS, -(20 << 20));
 	for (unsigned i = 0; i < 3; i++)
@@ -474,7 +473,7 @@ static void test_a_load_that_need_not_wait_takes_nothing_from_others(void **stat
 	assert_true(large.taken);
 	assert_ptr_equal(context.needy, &large.load);
 	tick(100, false, 0);
-	assert_int_not_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
+	assert_false(pairs[1].wait.gave_back);
 	fill_memory(true);
 	alarm(60);
 	assert_int_equal(pthread_create(&thread, NULL, take_two_megabytes, &large), 0);
@@ -486,7 +485,7 @@ static void test_a_load_that_need_not_wait_takes_nothing_from_others(void **stat
 	assert_true(large.taken);
 	assert_int_equal(large.load.room_until, 0); /* it may wait once more */
 	tick(101, false, 0);
-	assert_int_not_equal(pairs[1].wait.state, WAIT_LINE_AGAIN);
+	assert_false(pairs[1].wait.gave_back);
 	account_add(ACCOUNT_TEXTS, -(4 << 20));
 	context.needy = NULL;
 	context.heavy = 0;
@@ -544,11 +543,11 @@ static void test_what_is_loaded_again_already_takes_no_lock(void **state)
 	module_want_release(&w);
 }
 
-static void until_loads_wait(uint64_t count)
+static void until_loads_wait(bool waits)
 {
 	for (bool is_so = false; !is_so; sched_yield()) {
 		pthread_mutex_lock(&loads.lock);
-		is_so = loads.held[HELD_WAITS] == count;
+		is_so = TAILQ_EMPTY(&loads.waits) == !waits;
 		pthread_mutex_unlock(&loads.lock);
 	}
 }
@@ -571,9 +570,9 @@ static void test_what_fails_keeps_no_other_from_being_loaded_again(void **state)
 	        &(struct outcome){.class = FAILURE_TEMPORARY, .marker = 1, .checked = clock_now()});
 	alarm(60);
 	assert_true(refresher_start(&r));
-	until_loads_wait(1);
+	until_loads_wait(true);
 	load_next();
-	until_loads_wait(0);
+	until_loads_wait(false);
 	refresher_stop(&r);
 	alarm(0);
 	for (unsigned i = 0; i < 2; i++) {
@@ -595,12 +594,12 @@ static void test_what_is_loaded_again_does_not_delay_the_end(void **state)
 	want_again(&w, "a");
 	assert_true(refresh_later(&r, &w));
 	alarm(60);
-	until_loads_wait(1);
+	until_loads_wait(true);
 	atomic_store(&context.stopping, true);
 	refresher_stop(&r);
 	alarm(0);
-	assert_int_equal(loads.held[HELD_WAITS], 0);
-	assert_int_equal(loads.held[HELD_PLACES], 0);
+	assert_true(TAILQ_EMPTY(&loads.waits));
+	assert_int_equal(loads.places.turns.busy, 0);
 	assert_int_equal(w.module->refs, 1);
 	module_want_release(&w);
 	atomic_store(&context.stopping, false);
@@ -616,7 +615,7 @@ int main(void)
 	        cmocka_unit_test_setup_teardown(test_each_wait_that_is_over_is_told_once, begin, end),
 	        cmocka_unit_test_setup_teardown(test_what_was_remembered_meanwhile_needs_no_load, begin, end),
 	        cmocka_unit_test_setup_teardown(test_who_needs_no_load_takes_no_lock, begin, end),
-	        cmocka_unit_test_setup_teardown(test_a_request_that_waits_again_has_one_share, begin, end),
+	        cmocka_unit_test_setup_teardown(test_a_request_that_waits_again_keeps_its_place, begin, end),
 	        cmocka_unit_test_setup_teardown(test_who_joins_a_load_takes_no_place, begin, end),
 	        cmocka_unit_test_setup_teardown(
 	                test_requests_that_fill_the_memory_do_not_wait_for_each_other, begin, end),

@@ -42,7 +42,7 @@ static bool has_gone(const struct visit *v)
 static void begin(unsigned places, unsigned line_max)
 {
 	memset(all, 0, sizeof all);
-	turnstile_init(&turnstile, TURNSTILE_DOWNLOADS, places, line_max, 64);
+	turnstile_init(&turnstile, TURNSTILE_DOWNLOADS, places, line_max, false);
 }
 
 /* Nothing is left behind. */

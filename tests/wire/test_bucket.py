@@ -754,7 +754,7 @@ def test_waiting_for_a_load_that_runs_needs_no_place():
 def cold_requests(stack):
     """How many have a place, and how many wait for one."""
     m = stack.node.metrics()
-    return m['symbolicated_cold_requests{state="running"}'], m['symbolicated_cold_requests{state="queued"}']
+    return m['symbolicated_turnstile_inside{for="loads"}'], m['symbolicated_turnstile_waiting{for="loads"}']
 
 
 def test_who_waits_for_a_place_gets_what_others_have_loaded():

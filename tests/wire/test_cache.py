@@ -368,7 +368,7 @@ def test_loaded_while_memcached_answers():
             relay.held = None
             assert function(s, module) == "fast"
             cold = pool.submit(s.client.post, "/symbolicate/v5", job([stalled], [[0, 0x1000]]))
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 1, "the place to be taken")
+            wait_for(lambda: s.node.metrics()['symbolicated_turnstile_inside{for="loads"}'] == 1, "the place to be taken")
             held.set()
             assert asks.result() == "fast"
             assert not cold.done()

@@ -243,7 +243,7 @@ def test_small_requests_are_answered_beside_large_ones(gensym):
 
         with ThreadPoolExecutor(57) as pool:
             cold = [pool.submit(s.client.post, "/symbolicate/v5", job([m], [[0, 0x1000]])) for m in stalled]
-            wait_for(lambda: s.node.metrics()['symbolicated_cold_requests{state="running"}'] == 48, "as many cold requests as one client may have")
+            wait_for(lambda: s.node.metrics()['symbolicated_turnstile_inside{for="loads"}'] == 48, "as many cold requests as one client may have")
             wait_for(lambda: s.node.metrics()["symbolicated_held_back_total"] == 6, "the others to be held back")
             wait_for(lambda: any(line["event"] == "client held back" for line in s.daemon.log_lines()), "the log to tell")
             wait_for(lambda: asked_beside() >= 10, "ten small ones beside large ones")

@@ -180,7 +180,7 @@ EXPECTED = [
     "symbolicated_frames_total", "symbolicated_modules_total", "symbolicated_cache_lookups_total", "symbolicated_pages_invalid_total",
     "symbolicated_page_reloads_total", "symbolicated_pages_stored_total", "symbolicated_stores_failed_total",
     "symbolicated_memcached_errors_total", "symbolicated_downloads_total", "symbolicated_download_bytes_total",
-    "symbolicated_damaged_lines_total", "symbolicated_loads_in_flight", "symbolicated_loads_total", "symbolicated_cold_requests",
+    "symbolicated_damaged_lines_total", "symbolicated_loads_in_flight", "symbolicated_loads_total",
     "symbolicated_cold_refused_total", "symbolicated_cache_bytes", "symbolicated_cache_maps", "symbolicated_cache_evicted_bytes_total",
     "symbolicated_loading_bytes", "symbolicated_failures_remembered", "symbolicated_invalidations_total",
     "symbolicated_connections", "symbolicated_requests_in_flight", "process_cpu_seconds_total", "process_open_fds", "process_max_fds",
