@@ -1,218 +1,166 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints function, file and line of each address: of a reply, or of maps themselves, which is much faster. */
 #include <config.h>
 
+#include "symbtool/answer_print.h"
+
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 
-#include "base/arena.h"
-#include "base/put.h"
 #include "json/scan.h"
-#include "symbtool/answer.h"
 #include "symbtool/cli.h"
 #include "symbtool/visible.h"
 
-/* A function, or a call that was inlined; what is not known is empty or 0. */
-struct place {
-	struct str function, file;
-	uint64_t line;
-};
-
-/* How frames are printed. */
-struct printing {
-	const struct naming *naming;
-	struct answer_tally *tally;
-	struct arena arena; /* of the frame */
-};
-
-/* What is printed of a frame. */
-struct shown {
-	struct str module, offset;
-	struct place *calls; /* innermost first, the last is the function itself */
-	size_t count;        /* 0: it has no name */
-	struct str reason;   /* why, if that is known */
-};
-
-/* FUNCTION at FILE:LINE, as far as they are known. */
-static void print_place(const struct place *p, struct printing *to)
+bool answer_text(struct str s, struct arena *arena, struct str *out)
 {
-	bool bold = is_coloured();
-	fputs(bold ? "\033[1m" : "", stdout);
-	print_visible_str(stdout, naming_function(to->naming, p->function, &to->arena));
-	fputs(bold ? "\033[0m" : "", stdout);
-	if (p->file.len) {
-		fputs(" at ", stdout);
-		print_visible_str(stdout, naming_file(to->naming, p->file));
-	}
-	if (p->line)
-		printf(":%" PRIu64, p->line);
-	putchar('\n');
-}
-
-/* Innermost first: the first has the address, the others stand below it. */
-static void print_frame(const struct shown *f, struct printing *to)
-{
-	to->tally->frames++;
-	to->tally->named += f->count > 0;
-	to->tally->in_memory += str_equal(f->reason, str_from(reason_row(REASON_WRONG_OFFSET)->word));
-	int indent = print_visible_str(stdout, f->module) + printf("+");
-	indent += print_visible_str(stdout, f->offset) + printf("  ");
-	if (!f->count) {
-		fputs(f->reason.len ? "??  " : "??", stdout);
-		print_visible_str(stdout, f->reason);
-		putchar('\n');
-	}
-	for (size_t i = 0; i < f->count && !(i && to->naming->no_inlines); i++) {
-		if (i)
-			printf("%*s(inlined by) ", indent, "");
-		print_place(&f->calls[i], to);
-	}
-}
-
-/* An empty line stands between two stacks. */
-static void begin_stack(struct answer_tally *tally)
-{
-	if (tally->stacks++)
-		putchar('\n');
-}
-
-/* ---- a reply ---- */
-
-static struct str text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-	return str_from(text ? text : "");
-}
-
-static struct place place_of(const json_t *call)
-{
-	json_int_t line = json_integer_value(json_object_get(call, "line"));
-	return (struct place){text_of(call, "function"), text_of(call, "file"), line > 0 ? (uint64_t)line : 0};
-}
-
-static enum err print_reply_frame(const json_t *frame, struct printing *to, struct error *e)
-{
-	const json_t *inlines = json_object_get(frame, "inlines");
-	struct shown f = {.module = text_of(frame, "module"),
-	        .offset = text_of(frame, "module_offset"),
-	        .reason = text_of(frame, "reason")};
-	if (json_object_get(frame, "function")) {
-		f.count = json_array_size(inlines) + 1;
-		f.calls = arena_alloc(&to->arena, f.count * sizeof *f.calls);
-		if (!f.calls)
-			return no_memory(e);
-		for (size_t i = 0; i + 1 < f.count; i++)
-			f.calls[i] = place_of(json_array_get(inlines, i));
-		f.calls[f.count - 1] = place_of(frame);
-	}
-	print_frame(&f, to);
-	return ERR_OK;
-}
-
-/* Whether all modules of a result were found. */
-static bool found_all(const json_t *result)
-{
-	const char *key;
-	json_t *found;
-	json_object_foreach(
-	        json_object_get(result, "found_modules"), key, found) if (json_is_false(found)) return false;
-	return true;
-}
-
-enum err answer_print(
-        const struct buffer *reply, const struct naming *naming, struct answer_tally *tally, struct error *e)
-{
-	struct printing to = {naming, tally, {0}};
-	const json_t *result;
-	json_t *root = answer_parse(reply, &result);
-	const json_t *stacks = json_object_get(result, "stacks");
-	bool all = found_all(result);
-	enum err err = json_is_array(stacks) ? ERR_OK : error_set(e, ERR_CORRUPT, "the reply has no stacks");
-	arena_init(&to.arena, SIZE_MAX);
-	for (size_t i = 0; i < json_array_size(stacks) && !err; i++) {
-		const json_t *stack = json_array_get(stacks, i);
-		begin_stack(tally);
-		for (size_t j = 0; j < json_array_size(stack) && !err; j++) {
-			const json_t *frame = json_array_get(stack, j);
-			err = print_reply_frame(frame, &to, e);
-			arena_reset(&to.arena);
-			if (all && !json_object_get(frame, "function"))
-				tally->nameless++;
-		}
-	}
-	arena_release(&to.arena);
-	json_decref(root);
-	return err;
-}
-
-/* ---- maps ---- */
-
-/* A map's string, which is escaped for JSON. */
-static bool decode(struct offmap_string s, struct arena *arena, struct str *out)
-{
-	*out = (struct str){(const char *)s.data, s.len};
-	if (!scan_has_escape(*out))
+	*out = s;
+	if (!scan_has_escape(s))
 		return true;
 	char *text = arena_alloc(arena, s.len);
 	if (text)
-		*out = (struct str){text, scan_decode(text, *out)};
+		*out = (struct str){text, scan_decode(text, s)};
 	return text;
 }
 
-static bool decode_call(const struct offmap_call *c, struct arena *arena, struct place *p)
+/* ---- for people ---- */
+
+/* FUNCTION at FILE:LINE, as far as they are known. */
+static bool print_call(const struct text_call *c, const struct naming *naming, struct arena *arena)
 {
-	p->line = c->file.len ? c->line : 0;
-	return decode(c->function, arena, &p->function) && decode(c->file, arena, &p->file);
+	struct str function, file;
+	bool bold = is_coloured();
+	if (!answer_text(c->function, arena, &function) || !answer_text(c->file, arena, &file))
+		return false;
+	fputs(bold ? "\033[1m" : "", stdout);
+	print_visible_str(stdout, naming_function(naming, function, arena));
+	fputs(bold ? "\033[0m" : "", stdout);
+	if (file.len) {
+		fputs(" at ", stdout);
+		print_visible_str(stdout, naming_file(naming, file));
+	}
+	if (file.len && c->line)
+		printf(":%" PRIu32, c->line);
+	putchar('\n');
+	return true;
 }
 
-static bool decode_calls(const struct offmap_answer *a, struct arena *arena, struct shown *f)
+/* Innermost first: the first has the address, the others stand below it. */
+static bool print_frame(
+        struct str module, const struct ask_frame *f, bool reason, const struct naming *naming, struct arena *arena)
 {
-	f->count = a->inline_count + (size_t)1;
-	f->calls = arena_alloc(arena, f->count * sizeof *f->calls);
-	for (uint32_t i = 0; i < a->inline_count && f->calls; i++)
-		if (!decode_call(&a->inlines[i], arena, &f->calls[i]))
-			return false;
-	return f->calls && decode_call(&a->frame, arena, &f->calls[f->count - 1]);
+	int indent = print_visible_str(stdout, module) + printf("+0x%" PRIx64 "  ", f->address);
+	bool ok = true;
+	if (!f->names.count)
+		printf("??%s%s\n", reason ? "  " : "", reason ? reason_row(f->names.why)->word : "");
+	for (size_t i = 0; i < f->names.count && ok && !(i && naming->no_inlines); i++) {
+		if (i)
+			printf("%*s(inlined by) ", indent, "");
+		ok = print_call(&f->names.calls[i], naming, arena);
+	}
+	return ok;
 }
 
-static enum err print_map_frame(const char *module, const struct offmap *map, uint64_t address, struct printing *to,
-        bool *named, struct error *e)
+static void count_frame(struct answer_tally *tally, const struct frame_names *names)
 {
-	struct offmap_answer a;
-	uint8_t offset[18];
-	struct shown f = {.module = str_from(answer_module(module))};
-	enum err err = answer_look_up(map, address, &to->arena, &a);
-	if (!err && a.found && !decode_calls(&a, &to->arena, &f))
-		err = ERR_NO_MEMORY;
-	if (err)
-		return answer_failed(err, e);
-	enum reason why = answer_reason(map, address, &a);
-	f.reason = str_from(why ? reason_row(why)->word : "");
-	f.offset = (struct str){(char *)offset, (size_t)(put_hex(PUT(offset, "0x"), address) - offset)};
-	print_frame(&f, to);
-	*named = f.count;
-	return ERR_OK;
+	tally->frames++;
+	tally->named += names->count > 0;
+	tally->nameless += !names->count && !reason_is_of_module(names->why);
+	tally->in_memory += names->why == REASON_WRONG_OFFSET;
 }
 
-enum err answer_print_local(const struct question *q, struct offmap *const *maps, const struct naming *naming,
-        struct answer_tally *tally, struct error *e)
+enum err answer_print(const struct question *q, const struct asker *asker, bool all_reasons,
+        const struct naming *naming, struct answer_tally *tally, struct error *e)
 {
-	struct printing to = {naming, tally, {0}};
-	enum err err = ERR_OK;
-	bool all = true, named = false;
-	for (size_t i = 0; i < q->module_count; i++)
-		all = all && maps[i];
-	arena_init(&to.arena, SIZE_MAX);
-	for (size_t i = 0, stack = 0; stack < q->stack_count && !err; stack++) {
-		begin_stack(tally);
-		for (; i < q->ends[stack] && !err; i++) {
-			const struct question_frame *f = &q->frames[i];
-			err = print_map_frame(q->modules[f->module], maps[f->module], f->address, &to, &named, e);
-			arena_reset(&to.arena);
-			tally->nameless += !err && all && !named;
+	struct arena arena;
+	bool ok = true;
+	arena_init(&arena, SIZE_MAX);
+	for (size_t i = 0, stack = 0; stack < q->stack_count; stack++) {
+		if (tally->stacks++)
+			putchar('\n');
+		for (; i < q->ends[stack] && ok; i++) {
+			const struct ask_frame *f = &q->frames[i];
+			bool reason = all_reasons || !reason_is_of_module(f->names.why);
+			count_frame(tally, &f->names);
+			ok = print_frame(asker_name(asker, (uint32_t)f->module), f, reason, naming, &arena);
+			arena_reset(&arena);
 		}
 	}
-	arena_release(&to.arena);
+	arena_release(&arena);
+	return ok ? ERR_OK : no_memory(e);
+}
+
+/* ---- as JSON ---- */
+
+static void put_string(struct buffer *out, const char *before, struct str escaped)
+{
+	buffer_printf(out, "%s\"", before);
+	buffer_append_str(out, escaped);
+	buffer_append(out, "\"", 1);
+}
+
+static void put_place(struct buffer *out, const struct text_call *c)
+{
+	if (c->file.len)
+		put_string(out, ",\"file\":", c->file);
+	if (c->file.len && c->line)
+		buffer_printf(out, ",\"line\":%" PRIu32, c->line);
+}
+
+static void put_names(struct buffer *out, const struct frame_names *n)
+{
+	const struct text_call *last = &n->calls[n->count - 1];
+	put_string(out, ",\"function\":", last->function);
+	buffer_printf(out, ",\"function_offset\":\"0x%" PRIx64 "\"", n->behind);
+	if (n->has_size)
+		buffer_printf(out, ",\"function_size\":\"0x%" PRIx64 "\"", n->size);
+	put_place(out, last);
+	for (size_t i = 0; i + 1 < n->count; i++) {
+		put_string(out, i ? "},{\"function\":" : ",\"inlines\":[{\"function\":", n->calls[i].function);
+		put_place(out, &n->calls[i]);
+	}
+	if (n->count > 1)
+		buffer_printf(out, "}]");
+}
+
+static void put_frame(struct buffer *out, size_t number, struct str module, const struct ask_frame *f)
+{
+	buffer_printf(out, "%s{\"frame\":%zu,\"module\":", number ? "," : "", number);
+	buffer_append_json(out, module);
+	buffer_printf(out, ",\"module_offset\":\"0x%" PRIx64 "\"", f->address);
+	if (f->names.count)
+		put_names(out, &f->names);
+	buffer_printf(out, "}");
+}
+
+static void put_found(struct buffer *out, const struct asker *asker)
+{
+	static const char *const words[] = {[ASK_UNKNOWN] = "null", [ASK_FOUND] = "true", [ASK_LACKING] = "false"};
+	for (uint32_t i = 0; i < asker_count(asker); i++) {
+		buffer_printf(out, "%s", i ? "," : "");
+		buffer_append_json(out, str_from(asker_key(asker, i)));
+		buffer_printf(out, ":%s", words[asker_found(asker, i)]);
+	}
+}
+
+enum err answer_print_json(const struct question *q, const struct asker *asker, struct error *e)
+{
+	struct buffer out;
+	size_t i = 0;
+	buffer_init(&out, SIZE_MAX);
+	buffer_printf(&out, "{\"results\":[{\"stacks\":[");
+	for (size_t stack = 0; stack < q->stack_count; stack++) {
+		size_t first = i;
+		buffer_printf(&out, "%s[", stack ? "," : "");
+		for (; i < q->ends[stack]; i++)
+			put_frame(&out, i - first, asker_name(asker, (uint32_t)q->frames[i].module), &q->frames[i]);
+		buffer_printf(&out, "]");
+	}
+	buffer_printf(&out, "],\"found_modules\":{");
+	put_found(&out, asker);
+	buffer_printf(&out, "}}]}");
+	enum err err = out.failed ? no_memory(e) : ERR_OK;
+	if (!err)
+		print_json_text(stdout, (struct str){(const char *)out.data, out.len});
+	putchar('\n');
+	buffer_release(&out);
 	return err;
 }

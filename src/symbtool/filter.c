@@ -32,7 +32,6 @@ enum {
 	TEXT_BYTES = BATCH_BYTES + TEXT_LINE_MAX + TEXT_INPUT_LEAST,
 	READ_BYTES = 128 << 10, /* given to the reader at a time, which bounds the frames of a batch */
 	BATCH_FRAMES = 1 << 18, /* no more text is read with this many, as a heap profile of 4 MiB has */
-	ASKED_FRAMES = 16384,   /* are looked up at a time */
 	MODULES_MAX = 32768,    /* of a batch; half of them are more than READ_BYTES can contain */
 	OUT_BYTES = 1 << 20,    /* written at a time */
 	NAMES_MAX = 4,          /* modules without symbols that are listed at the end */
@@ -212,13 +211,13 @@ static void print_tally(const struct filter *f)
 /* ---- a batch ---- */
 
 /* Text up to `used`, with names. */
-static void compose(struct filter *f, const struct frame_names *names)
+static void compose(struct filter *f, const struct ask_frame *asked)
 {
 	uint64_t done = f->base; /* an object may have begun in earlier text */
 	if (f->passed > done)
 		done = f->passed < f->base + f->used ? f->passed : f->base + f->used;
 	for (size_t i = 0; i < f->frame_count; i++) {
-		const struct frame_names *n = &names[i];
+		const struct frame_names *n = &asked[i].names;
 		if (!f->options->one_line)
 			text_put_inlines_below(&f->frames[i], i ? f->frames[i - 1].line : 0,
 			        i + 1 < f->frame_count ? f->frames[i + 1].line : 0, (struct str){f->text, f->used},
@@ -259,36 +258,32 @@ static bool cut_names(struct filter *f, struct frame_names *names)
 	return true;
 }
 
-static void find_names(struct filter *f, struct frame_names *names)
+static void find_names(struct filter *f, struct ask_frame *asked)
 {
-	for (size_t i = 0, n; i < f->frame_count; i += n) {
-		struct error trouble = {0};
-		n = f->frame_count - i < ASKED_FRAMES ? f->frame_count - i : ASKED_FRAMES;
-		struct frame_batch batch = {f->reader, f->frames + i, f->text, f->base, names + i, n, &f->arena};
-		if (filter_names_find(f->names, &batch, &trouble) && !f->trouble.code) {
-			f->trouble = trouble;
-			complain("", "%s", trouble.text);
-		}
+	struct error trouble = {0};
+	struct frame_batch batch = {f->reader, f->frames, f->text, f->base, asked, f->frame_count, &f->arena};
+	if (filter_names_find(f->names, &batch, &trouble) && !f->trouble.code) {
+		f->trouble = trouble;
+		complain("", "%s", trouble.text);
 	}
 }
 
 /* Writes what was read, then forgets it. */
 static enum err end_batch(struct filter *f, struct error *e)
 {
-	struct frame_names *names = arena_alloc(&f->arena, f->frame_count * sizeof *names + 1);
-	if (!names)
+	struct ask_frame *asked = arena_alloc(&f->arena, f->frame_count * sizeof *asked + 1);
+	if (!asked)
 		return no_memory(e);
 	for (size_t i = 0; i < f->frame_count; i++) {
 		text_reader_place(f->reader, &f->frames[i]);
 		text_reader_find_path(f->reader, &f->frames[i]);
-		names[i] = (struct frame_names){.why = REASON_NO_ANSWER};
 	}
-	find_names(f, names);
+	find_names(f, asked);
 	const struct naming *n = &f->options->naming;
 	for (size_t i = 0; i < f->frame_count && (n->basenames || n->no_inlines || n->short_names); i++)
-		if (!cut_names(f, &names[i]))
+		if (!cut_names(f, &asked[i].names))
 			return no_memory(e);
-	compose(f, names);
+	compose(f, asked);
 	filter_names_settle(f->names);
 	if (f->out.failed)
 		return no_memory(e);

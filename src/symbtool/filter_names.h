@@ -3,19 +3,7 @@
 #ifndef SYMBTOOL_FILTER_NAMES_H
 #define SYMBTOOL_FILTER_NAMES_H
 
-#include "base/arena.h"
-#include "base/reason.h"
-#include "symbtool/local_symbols.h"
-#include "symbtool/server.h"
-#include "text/write_names.h"
-
-/* A frame's names: without calls unless why is REASON_NONE. In the arena, with strings that may be of an open file. */
-struct frame_names {
-	enum reason why;
-	const struct text_call *calls;
-	size_t count;
-	uint64_t behind; /* bytes from the start of the function, the last of the calls */
-};
+#include "symbtool/ask.h"
 
 struct filter_names;
 /* server: NULL to use only files. Everything must outlive it. NULL if out of memory. */
@@ -26,14 +14,14 @@ void filter_names_free(struct filter_names *n);
 struct frame_batch {
 	const struct text_reader *reader;
 	const struct text_frame *frames;
-	const char *text;          /* with the frames */
-	uint64_t base;             /* where it begins in the whole text */
-	struct frame_names *names; /* found */
+	const char *text;        /* with the frames */
+	uint64_t base;           /* where it begins in the whole text */
+	struct ask_frame *asked; /* room for the answers */
 	size_t count;
 	struct arena *arena;
 };
-/* Finds names for all frames of a batch. ERR_NO_MEMORY; or the server's error, which the
- * caller reports: names[] then says REASON_NO_ANSWER where its answer is missing. */
+/* Finds names for all frames of a batch. ERR_NO_MEMORY; or the server's error, which the caller reports: what it did
+ * not answer has REASON_NO_ANSWER. */
 enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, struct error *e);
 /* To be called between batches, when their names are no longer needed. */
 void filter_names_settle(struct filter_names *n);

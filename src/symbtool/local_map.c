@@ -105,3 +105,32 @@ enum err local_map_new(
 	symbfile_map_free(map);
 	return err;
 }
+
+/* The string itself, where it lies in a string page. */
+static enum err resolve(const struct offmap *m, struct offmap_string *s)
+{
+	if (!s->external)
+		return ERR_OK;
+	int64_t page = offmap_string_page(m, s->external);
+	return page < 0 ? ERR_CORRUPT : offmap_string_lookup(m->strings[page], s->external, s);
+}
+
+static enum err resolve_call(const struct offmap *m, struct offmap_call *c)
+{
+	enum err err = resolve(m, &c->function);
+	return err ? err : resolve(m, &c->file);
+}
+
+enum err local_map_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a)
+{
+	int64_t page = offmap_code_page(m, address);
+	*a = (struct offmap_answer){0};
+	if (page < 0)
+		return ERR_OK;
+	enum err err = offmap_lookup(m->code[page], address, arena, a);
+	if (!err && a->found)
+		err = resolve_call(m, &a->frame);
+	for (uint32_t i = 0; i < a->inline_count && a->found && !err; i++)
+		err = resolve_call(m, &a->inlines[i]);
+	return err;
+}

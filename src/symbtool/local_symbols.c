@@ -10,6 +10,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/search.h"
 #include "extract/elf_file.h"
 #include "symbtool/cli.h"
 #include "symbtool/debug_dir.h"
@@ -27,7 +28,8 @@ struct local_file {
 	char *path;
 	struct offmap *map; /* NULL: see why */
 	enum reason why;
-	bool used; /* since settle */
+	bool whole; /* more than what some addresses needed was read, or cannot be */
+	bool used;  /* since settle */
 };
 
 struct local_symbols {
@@ -179,6 +181,7 @@ struct local_place *local_place_read(const char *path)
 	if (!place || elf_file_open(&elf, path, NULL))
 		return place;
 	ids_read(&ids, elf.elf);
+	place->found_by = ids.found_by;
 	place->image_base = ids.image_base;
 	memcpy(place->debug_id, ids.debug_id, sizeof ids.debug_id);
 	place->code = address_of_text(elf.elf);
@@ -243,37 +246,58 @@ uint64_t local_place_address(const struct local_place *place, uint64_t address, 
 	return address;
 }
 
-static struct local_file *file_read(struct local_symbols *s, const char *path)
-{
-	struct error e = {0};
-	struct local_file *f = calloc(1, sizeof *f);
-	if (f)
-		f->path = strdup(path);
-	if (!f || !f->path) {
-		free(f);
-		return NULL;
-	}
-	enum err err = local_map_new(&f->path, 1, s->extract, &f->map, &e);
-	f->why = err == ERR_MISSING ? REASON_STRIPPED : err ? REASON_CORRUPT : REASON_NONE;
-	if (err && s->complaints++ < COMPLAINTS_MAX)
-		complain(path, "%s", e.text);
-	f->next = s->open;
-	s->open = f;
-	s->open_count++;
-	return f;
-}
+/* ---- what is kept ---- */
 
-const struct offmap *local_symbols_open(struct local_symbols *s, const char *path, enum reason *why)
+static struct local_file *file_of(struct local_symbols *s, const char *path)
 {
 	struct local_file *f = s->open;
 	while (f && strcmp(f->path, path) != 0)
 		f = f->next;
+	if (f || !(f = calloc(1, sizeof *f)))
+		return f;
+	*f = (struct local_file){.next = s->open, .path = strdup(path)};
+	if (!f->path) {
+		free(f);
+		return NULL;
+	}
+	s->open_count++;
+	return s->open = f;
+}
+
+/* Once for some addresses, then whole. */
+static enum err file_read(struct local_symbols *s, struct local_file *f, char *const *paths, size_t count,
+        uint64_t *asked, size_t asked_count, struct error *e)
+{
+	struct extract_options extract = *s->extract;
+	bool partly = asked && !f->map;
+	if (partly) {
+		qsort(asked, asked_count, sizeof *asked, search_order);
+		extract.asked = asked;
+		extract.asked_count = asked_count;
+	}
+	offmap_free(f->map);
+	f->map = NULL;
+	enum err err = local_map_new(paths, count, &extract, &f->map, e);
+	if (err == ERR_NO_MEMORY)
+		return err;
+	f->whole = err || !partly;
+	f->why = err == ERR_MISSING ? REASON_STRIPPED : err ? REASON_CORRUPT : REASON_NONE;
+	if (err && (asked || s->complaints++ < COMPLAINTS_MAX))
+		complain(f->path, "%s", e->text);
+	return ERR_OK;
+}
+
+enum err local_symbols_open(struct local_symbols *s, char *const *paths, size_t count, uint64_t *asked,
+        size_t asked_count, const struct offmap **map, enum reason *why, struct error *e)
+{
+	struct local_file *f = file_of(s, paths[0]);
 	if (!f)
-		f = file_read(s, path);
-	*why = f ? f->why : REASON_CORRUPT;
-	if (f)
-		f->used = true;
-	return f ? f->map : NULL;
+		return no_memory(e);
+	enum err err = f->whole ? ERR_OK : file_read(s, f, paths, count, asked, asked_count, e);
+	f->used = true;
+	*map = f->map;
+	*why = f->why;
+	return err;
 }
 
 void local_symbols_settle(struct local_symbols *s)

@@ -26,9 +26,12 @@ void local_symbols_free(struct local_symbols *s);
  * without a path is looked for where the dynamic loader does. */
 enum local_why local_symbols_find(const struct local_symbols *s, const struct text_module *m, char path[PATH_MAX]);
 
-/* A file's map, valid until local_symbols_settle. NULL if it has none: *why says the reason, which has been reported.
- */
-const struct offmap *local_symbols_open(struct local_symbols *s, const char *path, enum reason *why);
+/* The map of files, as local_map_new takes them, valid until local_symbols_settle. NULL if they have none: *why says
+ * the reason, which has been reported, but of frames of texts at most 20. asked: only these addresses are asked for,
+ * which of a large executable need only a small part; NULL: any. When more come later, all of it is read. The array is
+ * sorted. ERR_NO_MEMORY. */
+enum err local_symbols_open(struct local_symbols *s, char *const *paths, size_t count, uint64_t *asked,
+        size_t asked_count, const struct offmap **map, enum reason *why, struct error *e);
 
 enum { LOCAL_SEGMENTS_MAX = 32 };
 
@@ -40,6 +43,7 @@ struct local_place {
 		uint64_t address, size;
 	} segments[LOCAL_SEGMENTS_MAX];
 	size_t segment_count;
+	struct build_id found_by; /* its build id, or what stands for it */
 	uint64_t image_base;
 	uint64_t code; /* the address of .text */
 	uint64_t exec; /* if there is a segment: where the mapping of the first segment with code begins */

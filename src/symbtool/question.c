@@ -16,6 +16,7 @@ void question_release(struct question *q)
 	free(q->modules);
 	json_decref(q->numbers);
 	free(q->frames);
+	free(q->as_hex);
 	free(q->ends);
 	*q = (struct question){0};
 }
@@ -49,11 +50,13 @@ static enum err add_frame(struct question *q, uint32_t module, uint64_t address,
 {
 	if (q->count == QUESTION_FRAMES)
 		return error_set(e, ERR_TOO_LARGE, "more than %d addresses", QUESTION_FRAMES);
-	if (!array_reserve(&q->frames, &q->cap, q->count + 1, sizeof *q->frames))
+	if (!array_reserve(&q->frames, &q->cap, q->count + 1, sizeof *q->frames) ||
+	        !array_reserve(&q->as_hex, &q->hex_cap, q->count + 1, sizeof *q->as_hex))
 		return no_memory(e);
 	if (q->return_addresses && q->count > stack_start(q) && address > 0)
 		address--;
-	q->frames[q->count++] = (struct question_frame){module, address, as_hex};
+	q->as_hex[q->count] = as_hex;
+	q->frames[q->count++] = (struct ask_frame){.module = (int32_t)module, .address = address};
 	return ERR_OK;
 }
 
@@ -154,19 +157,15 @@ enum err question_line(struct question *q, char *line, struct error *e)
 	return err ? err : question_end_stack(q, e);
 }
 
-size_t question_read_as_hex(struct question *q, const json_t *frames, size_t max)
+size_t question_read_as_hex(struct question *q, size_t max)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < q->count && kept < max; i++)
-		if (q->frames[i].as_hex && !json_object_get(json_array_get(frames, i), "function")) {
+		if (q->as_hex[i] && !q->frames[i].names.count) {
 			q->frames[kept] = q->frames[i];
-			q->frames[kept].address = q->frames[i].as_hex;
-			q->frames[kept++].as_hex = 0;
+			q->frames[kept++].address = q->as_hex[i];
 		}
-	if (kept)
-		q->ends[0] = kept;
 	q->count = kept;
-	q->stack_count = kept != 0;
 	return kept;
 }
 

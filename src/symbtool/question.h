@@ -8,29 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "symbtool/ask.h"
 
 enum { QUESTION_FRAMES = 200000, QUESTION_MODULES = 10000 }; /* at most, as a server accepts */
-
-struct question_frame {
-	uint32_t module;
-	uint64_t address;
-	uint64_t as_hex; /* what its digits mean in hex, if they were read as decimal and mean something else; or 0 */
-};
 
 struct question {
 	char **modules; /* as they were given */
 	size_t module_count;
 	uint32_t module_cap;
 	json_t *numbers; /* of the modules, by name */
-	struct question_frame *frames;
+	struct ask_frame *frames;
+	uint64_t *as_hex; /* of each what its digits mean in hex, if they were read as decimal and mean something else;
+	                     or 0 */
 	size_t count;
-	uint32_t cap;
+	uint32_t cap, hex_cap;
 	size_t *ends; /* of each stack, in frames */
 	size_t stack_count;
 	uint32_t stack_cap;
 	bool hex;              /* addresses without 0x are hex */
-	bool reasons;          /* answers say why a frame has no name */
 	bool return_addresses; /* look up all frames of a stack except the first one byte before */
 	/* Where a function of a module begins, or false; NULL: functions are not known. */
 	bool (*function)(const char *module, const char *name, uint64_t *address);
@@ -48,9 +43,9 @@ enum err question_end_stack(struct question *q, struct error *e);
 /* Adds a stack, whose frames are separated by blanks. The first word may be the module of those that follow, behind
  * CODE and within quotes, as llvm-symbolizer has it. A line with a malformed frame adds nothing. */
 enum err question_line(struct question *q, char *line, struct error *e);
-/* Keeps only the frames whose digits may have been meant as hex, at most max, read so: of those without a name. frames:
- * the answer's. Returns how many. */
-size_t question_read_as_hex(struct question *q, const json_t *frames, size_t max);
+/* Keeps only the frames whose digits may have been meant as hex, at most max, read so: of those that were answered
+ * without a name. Returns how many. */
+size_t question_read_as_hex(struct question *q, size_t max);
 /* Forgets the frames; modules keep their numbers. */
 void question_reset(struct question *q);
 

@@ -16,7 +16,6 @@
 #include "symbtool/cli.h"
 
 enum {
-	OBJECT_MAX = 64 << 20,
 	CONNECT_TIMEOUT = 10, /* seconds */
 	STALL_TIMEOUT = 120,  /* without receiving a byte: the server writes a part to its store before it replies */
 	RETRY_AFTER_MAX = 300,
@@ -462,9 +461,9 @@ json_t *connection_ask(struct server_connection *c, const struct server_request 
 {
 	struct buffer body;
 	json_t *root = NULL;
-	buffer_init(&body, OBJECT_MAX);
+	buffer_init(&body, SERVER_REPLY_MAX);
 	if (!connection_send(c, request, &body, e)) {
-		root = json_loadb((const char *)body.data, body.len, 0, NULL);
+		root = json_loadb((const char *)body.data, body.len, JSON_ALLOW_NUL, NULL);
 		if (!json_is_object(root)) {
 			error_set(e, ERR_CORRUPT, "%.100s: the reply is not a JSON object", request->path);
 			json_decref(root);

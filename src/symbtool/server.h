@@ -55,7 +55,8 @@ struct server_request {
  * only when it is known that there is none. */
 enum err connection_send(
         struct server_connection *c, const struct server_request *request, struct buffer *body, struct error *e);
-/* The same for a reply that is a JSON object, of at most 64 MiB. NULL on failure. */
+/* The same for a reply that is a JSON object, of at most SERVER_REPLY_MAX bytes; ERR_CORRUPT if it is none. NULL on
+ * failure. The caller releases it. */
 json_t *connection_ask(struct server_connection *c, const struct server_request *request, struct error *e);
 
 #endif

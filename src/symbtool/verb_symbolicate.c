@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,7 @@
 
 #include "base/array.h"
 #include "base/clock.h"
-#include "base/search.h"
-#include "symbtool/answer.h"
+#include "symbtool/answer_print.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/file_kind.h"
@@ -22,9 +20,7 @@
 #include "symbtool/function_address.h"
 #include "symbtool/input.h"
 #include "symbtool/lines.h"
-#include "symbtool/local_map.h"
 #include "symbtool/cli.h"
-#include "symbtool/visible.h"
 
 static const char usage[] =
         "Usage: symbtool symbolicate [OPTION]... --url URL MODULE ADDRESS...\n"
@@ -60,7 +56,6 @@ enum {
 struct symbolicate {
 	struct question q;
 	struct server server;
-	struct server_connection *connection; /* NULL: from files */
 	struct extract_options extract;
 	struct option_list modules;
 	const char *executable; /* -e */
@@ -70,178 +65,82 @@ struct symbolicate {
 	bool json, filter, one_line;
 	struct naming naming;
 	const char *debuginfod; /* URLs */
-	/* for modules that are read here */
-	struct offmap **maps;
-	uint8_t *reads; /* of each: 1: for some addresses; 2: whole, or it cannot be read */
-	size_t map_count;
-	uint32_t map_cap, reads_cap;
-	struct server_modules server_modules;
-	struct buffer reply;
+	struct local_symbols *local;
+	struct asker *asker;
+	struct arena arena; /* of the answers to a batch */
 	struct answer_tally tally;
-	json_t *told; /* modules that were reported */
-	bool asked, bad_line, lacking;
+	bool asked, bad_line;
 	bool warned; /* of decimal addresses */
 	bool failed; /* answering failed, not reading the question */
 };
 
 /* What stands before + may have been meant as a function, if it is no path. */
-static void complain_of_module(const struct symbolicate *s, size_t module, const struct error *why)
+static bool is_no_function(const struct symbolicate *s, const char *name)
 {
-	const char *name = s->q.modules[module];
-	if (module && s->q.function && !strchr(name, '/') && access(name, F_OK) != 0)
-		complain(name, "neither a function of %s nor a file", s->q.modules[0]);
-	else
-		complain(name, "%s", why->text);
+	return s->q.function && !strchr(name, '/') && access(name, F_OK) != 0;
 }
 
-/* Reads a module: at first only what the addresses need that are asked now, which of a large executable is a small
- * part; if more come later, all of it. */
-static enum err read_module(struct symbolicate *s, size_t module, uint64_t *asked, size_t count, struct error *e)
+static enum err add_module(struct symbolicate *s, char **name, struct error *e)
 {
-	struct extract_options extract = s->extract;
-	if (!count || s->reads[module] == 2)
-		return ERR_OK;
-	if (s->reads[module]++ == 0) {
-		qsort(asked, count, sizeof *asked, search_order);
-		extract.asked = asked;
-		extract.asked_count = count;
-	}
-	offmap_free(s->maps[module]);
-	s->maps[module] = NULL;
-	bool together = module == 0 && s->file_count > 1;
-	enum err err = local_map_new(together ? s->files : &s->q.modules[module], together ? s->file_count : 1,
-	        &extract, &s->maps[module], e);
-	if (!err || err == ERR_NO_MEMORY)
-		return err;
-	s->reads[module] = 2;
-	s->lacking = true;
-	complain_of_module(s, module, e);
-	return ERR_OK;
-}
-
-static enum err read_modules(struct symbolicate *s, struct error *e)
-{
-	uint64_t *asked = calloc(s->q.count + 1, sizeof *asked);
-	enum err err = asked ? ERR_OK : no_memory(e);
-	for (size_t module = 0; module < s->q.module_count && !err; module++) {
-		size_t count = 0;
-		for (size_t i = 0; i < s->q.count; i++)
-			if (s->q.frames[i].module == module)
-				asked[count++] = s->q.frames[i].address;
-		err = read_module(s, module, asked, count, e);
-	}
-	free(asked);
-	return err;
-}
-
-/* One that cannot be read is reported, and the others are answered. */
-static enum err read_files(struct symbolicate *s, struct error *e)
-{
-	if (!array_reserve(&s->maps, &s->map_cap, s->q.module_count, sizeof *s->maps) ||
-	        !array_reserve(&s->reads, &s->reads_cap, s->q.module_count, sizeof *s->reads))
-		return no_memory(e);
-	for (; s->map_count < s->q.module_count; s->map_count++) {
-		s->maps[s->map_count] = NULL;
-		s->reads[s->map_count] = 0;
-	}
-	return read_modules(s, e);
-}
-
-static enum err print_reply(struct symbolicate *s, struct error *e)
-{
-	if (!s->json)
-		return answer_print(&s->reply, &s->naming, &s->tally, e);
-	print_json_text(stdout, (struct str){(const char *)s->reply.data, s->reply.len});
-	putchar('\n');
-	return ERR_OK;
+	bool first = name == s->q.modules;
+	if (s->server.url)
+		return asker_add_word(s->asker, *name, e);
+	if (first && s->file_count > 1)
+		return asker_add_files(s->asker, s->files, s->file_count, e);
+	if (first || !is_no_function(s, *name))
+		return asker_add_files(s->asker, name, 1, e);
+	complain(*name, "neither a function of %s nor a file", s->q.modules[0]);
+	return asker_add_nothing(s->asker, *name, e);
 }
 
 static enum err answer(struct symbolicate *s, struct error *e)
 {
-	buffer_reset(&s->reply);
-	if (s->server.url)
-		return answer_server(&s->q, &s->server_modules, s->connection, &s->reply, e);
-	enum err err = read_files(s, e);
-	return err ? err : answer_local(&s->q, s->maps, &s->reply, e);
-}
-
-static enum err print_answer(struct symbolicate *s, struct error *e)
-{
-	enum err err = answer(s, e);
-	return err ? err : print_reply(s, e);
-}
-
-/* Without a reply, of which only the text would be wanted. */
-static enum err print_from_files(struct symbolicate *s, struct error *e)
-{
-	enum err err = read_files(s, e);
-	return err ? err : answer_print_local(&s->q, s->maps, &s->naming, &s->tally, e);
-}
-
-/* The frames of the reply, of all stacks. The caller releases it; NULL if out of memory. */
-static json_t *frames_of(const struct symbolicate *s)
-{
-	const json_t *result;
-	json_t *root = answer_parse(&s->reply, &result), *out = json_array();
-	const json_t *stacks = json_object_get(result, "stacks");
-	for (size_t i = 0; i < json_array_size(stacks); i++)
-		json_array_extend(out, json_array_get(stacks, i));
-	json_decref(root);
-	return out;
+	enum err err = ERR_OK;
+	for (uint32_t i = asker_count(s->asker); i < s->q.module_count && !err; i++)
+		err = add_module(s, &s->q.modules[i], e);
+	return err ? err : ask(s->asker, s->q.frames, s->q.count, &s->arena, e);
 }
 
 static bool has_decimal(const struct question *q)
 {
 	for (size_t i = 0; i < q->count; i++)
-		if (q->frames[i].as_hex)
+		if (q->as_hex[i])
 			return true;
 	return false;
 }
 
-/* Addresses without 0x that have a name: perhaps not the one that was meant. */
-static void tell_decimal(struct symbolicate *s, const json_t *frames)
+/* An address without 0x that has a name: perhaps not the one that was meant. */
+static void tell_decimal(struct symbolicate *s)
 {
 	for (size_t i = 0; i < s->q.count && !s->warned; i++) {
-		const struct question_frame *f = &s->q.frames[i];
-		if (!f->as_hex || !json_object_get(json_array_get(frames, i), "function"))
+		if (!s->q.as_hex[i] || !s->q.frames[i].names.count)
 			continue;
 		complain("",
 		        "addresses without 0x are read as decimal: 0x%" PRIx64 "; for 0x%" PRIx64
 		        " write 0x, or give --hex",
-		        f->address, f->as_hex);
+		        s->q.frames[i].address, s->q.as_hex[i]);
 		s->warned = true;
 	}
 }
 
-/* Addresses without 0x that say nothing, and would as hex. Forgets the question. */
+/* Addresses without 0x that say nothing, and would as hex. Changes the question. */
 static enum err warn_of_decimal(struct symbolicate *s, struct error *e)
 {
-	json_t *frames = frames_of(s);
-	enum err err = ERR_OK;
-	tell_decimal(s, frames);
-	if (s->warned) {
-		json_decref(frames);
-		question_reset(&s->q);
-		return err;
-	}
-	if (question_read_as_hex(&s->q, frames, HEX_TRIED)) {
-		err = answer(s, e);
-		json_decref(frames);
-		frames = err ? NULL : frames_of(s);
-	}
+	tell_decimal(s);
+	if (s->warned || !question_read_as_hex(&s->q, HEX_TRIED))
+		return ERR_OK;
+	enum err err = answer(s, e);
 	for (size_t i = 0; i < s->q.count && !err && !s->warned; i++) {
-		const json_t *frame = json_array_get(frames, i);
-		const char *function = json_string_value(json_object_get(frame, "function"));
-		if (!function)
+		const struct ask_frame *f = &s->q.frames[i];
+		struct str function;
+		if (!f->names.count || !answer_text(f->names.calls[f->names.count - 1].function, &s->arena, &function))
 			continue;
 		complain("",
 		        "addresses without 0x are read as decimal, and %" PRIx64 " has no name; 0x%" PRIx64
-		        " is in %.100s: write 0x, or give --hex",
-		        s->q.frames[i].address, s->q.frames[i].address, function);
+		        " is in %.*s: write 0x, or give --hex",
+		        f->address, f->address, (int)(function.len < 100 ? function.len : 100), function.data);
 		s->warned = true;
 	}
-	json_decref(frames);
-	question_reset(&s->q);
 	return err;
 }
 
@@ -252,15 +151,16 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
 	if (err || !s->q.count)
 		return err;
 	s->asked = true;
-	s->q.reasons = !s->json;
-	bool decimal = !s->warned && has_decimal(&s->q);
-	err = s->server.url || s->json || decimal ? print_answer(s, e) : print_from_files(s, e);
+	err = answer(s, e);
+	if (!err && s->json)
+		err = answer_print_json(&s->q, s->asker, e);
+	else if (!err)
+		err = answer_print(&s->q, s->asker, s->server.url, &s->naming, &s->tally, e);
 	flush_output();
-	if (!err && s->server.url)
-		err = answer_missing(s->connection, &s->reply, s->told, &s->lacking, e);
-	if (!err && decimal)
+	if (!err && !s->warned && has_decimal(&s->q))
 		err = warn_of_decimal(s, e);
 	question_reset(&s->q);
+	arena_reset(&s->arena);
 	s->failed = err;
 	return err;
 }
@@ -392,18 +292,20 @@ static int run_filter(const struct verb *v, struct symbolicate *s, const struct 
 	return err == ERR_BAD_REQUEST || err == ERR_CONFIG ? EXIT_USAGE : err ? EXIT_FAILED : EXIT_DONE;
 }
 
+static enum err start(struct symbolicate *s, struct error *e)
+{
+	s->server.retry_time = (int64_t)s->retry_time * SECOND;
+	enum err err = s->server.url ? server_check(&s->server, e) : ERR_OK;
+	if (err)
+		return err;
+	s->local = local_symbols_new(&s->extract, NULL, 0);
+	s->asker = s->local ? asker_new(ASK_ADDRESSES, s->local, s->server.url ? &s->server : NULL) : NULL;
+	return s->asker ? ERR_OK : no_memory(e);
+}
+
 static enum err symbolicate(struct symbolicate *s, const struct operands *operands, struct error *e)
 {
-	enum err err = ERR_OK;
-	buffer_init(&s->reply, SIZE_MAX);
-	s->server.retry_time = (int64_t)s->retry_time * SECOND;
-	s->told = json_object();
-	if (!s->told)
-		return no_memory(e);
-	if (s->server.url)
-		err = server_check(&s->server, e);
-	if (!err && s->server.url && !(s->connection = connection_new(&s->server)))
-		err = no_memory(e);
+	enum err err = start(s, e);
 	if (!err)
 		err = read_operands(s, operands, e);
 	if (!err && s->extract.debug_file && s->q.module_count > 1)
@@ -412,25 +314,29 @@ static enum err symbolicate(struct symbolicate *s, const struct operands *operan
 		err = answer_stacks(s, e);
 	if (!err && !s->asked && !s->bad_line)
 		err = error_set(e, ERR_BAD_REQUEST, "no address, either as an argument or on standard input");
-	if (s->tally.nameless && !s->json)
+	if (s->tally.nameless)
 		complain("", "addresses in no function: %" PRIu64, s->tally.nameless);
 	const struct reason_row *row = reason_row(REASON_WRONG_OFFSET);
-	if (s->tally.in_memory && !s->json)
+	if (s->tally.in_memory)
 		complain("", "%s: %s %s", row->word, row->means, row->help);
 	return err;
 }
 
+/* Whether all modules had symbols, and something had a name. */
+static bool all_found(const struct symbolicate *s)
+{
+	for (uint32_t i = 0; i < asker_count(s->asker); i++)
+		if (asker_found(s->asker, i) == ASK_LACKING)
+			return false;
+	return !s->tally.frames || s->tally.named;
+}
+
 static void release_all(struct symbolicate *s)
 {
-	for (size_t i = 0; i < s->map_count; i++)
-		offmap_free(s->maps[i]);
-	free(s->maps);
-	free(s->reads);
-	server_modules_release(&s->server_modules);
-	connection_free(s->connection);
-	buffer_release(&s->reply);
+	asker_free(s->asker);
+	local_symbols_free(s->local);
+	arena_release(&s->arena);
 	question_release(&s->q);
-	json_decref(s->told);
 }
 
 static int run_with(const struct verb *v, struct symbolicate *s, int argc, char **argv)
@@ -468,16 +374,15 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	enum err err = symbolicate(s, &operands, &e);
 	if (err)
 		complain("", "%s", e.text);
+	code = err || s->bad_line || !all_found(s) ? EXIT_FAILED : EXIT_DONE;
 	release_all(s);
-	if ((err == ERR_BAD_REQUEST || err == ERR_CONFIG) && !s->failed)
-		return EXIT_USAGE;
-	bool nothing = s->tally.frames && !s->tally.named;
-	return err || s->bad_line || s->lacking || nothing ? EXIT_FAILED : EXIT_DONE;
+	return (err == ERR_BAD_REQUEST || err == ERR_CONFIG) && !s->failed ? EXIT_USAGE : code;
 }
 
 static int run_symbolicate(const struct verb *v, int argc, char **argv)
 {
 	struct symbolicate s = {.retry_time = 30};
+	arena_init(&s.arena, SIZE_MAX);
 	int code = run_with(v, &s, argc, argv);
 	free(s.modules.items);
 	server_release(&s.server);
