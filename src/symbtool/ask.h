@@ -51,6 +51,8 @@ uint32_t asker_count(const struct asker *a);
 enum err asker_add_files(struct asker *a, char *const *paths, size_t count, struct error *e);
 /* FILE, NAME/ID or an ID, for a server. Addresses are those of the file, or in the image. ERR_BAD_REQUEST, ERR_IO. */
 enum err asker_add_word(struct asker *a, const char *word, struct error *e);
+/* Whether a text is an ID. */
+bool ask_is_id(struct str text);
 /* A module of a text. Its file is looked for in any case. */
 enum err asker_add_text(struct asker *a, const struct text_module *m, struct error *e);
 /* One that is nowhere. */

@@ -82,14 +82,19 @@ static enum err add_file(struct asked_module *m, const char *path, struct error 
 	return add_id(m, name, str_from(hex), false, e);
 }
 
-/* NAME/ID, or an ID, which is its own name. */
-static enum err add_name(struct asked_module *m, const char *word, struct error *e)
+bool ask_is_id(struct str text)
 {
 	struct file_id file_id;
 	struct build_id_question question;
+	return file_id_parse(&file_id, text) || build_id_question_parse(&question, text);
+}
+
+/* NAME/ID, or an ID, which is its own name. */
+static enum err add_name(struct asked_module *m, const char *word, struct error *e)
+{
 	const char *slash = strrchr(word, '/');
 	struct str id = str_from(slash ? slash + 1 : word), name = {word, slash ? (size_t)(slash - word) : id.len};
-	if (!slash && !file_id_parse(&file_id, id) && !build_id_question_parse(&question, id))
+	if (!slash && !ask_is_id(id))
 		return error_set(e, ERR_BAD_REQUEST, "%.150s: no such file, and neither NAME/ID nor an ID", word);
 	m->place = calloc(1, sizeof *m->place); /* the user has counted from the image */
 	return m->place ? add_id(m, name, id, false, e) : no_memory(e);

@@ -45,11 +45,11 @@ struct option_row {
 	{                                                                                                          \
 		"--insecure", OPTION_FLAG, &(server).insecure, 0, 0, "trust any certificate"                       \
 	}
-#define KEY_ROWS(key, key_file)                                                                                     \
-	{"--api-key ID:KEY", OPTION_TEXT, &(key), 0, 0, "the key, or the line that symbolicated-keys printed"},     \
-	{                                                                                                           \
-		"--api-key-file FILE", OPTION_TEXT, &(key_file), 0, 0,                                              \
-		        "a file with the key (SYMBTOOL_API_KEY_FILE); safer than --api-key, as is SYMBTOOL_API_KEY" \
+#define KEY_ROWS(server)                                                                                               \
+	{"--api-key ID:KEY", OPTION_TEXT, &(server).key, 0, 0, "the key, or the line that symbolicated-keys printed"}, \
+	{                                                                                                              \
+		"--api-key-file FILE", OPTION_TEXT, &(server).key_file, 0, 0,                                          \
+		        "a file with the key (SYMBTOOL_API_KEY_FILE); safer than --api-key, as is SYMBTOOL_API_KEY"    \
 	}
 #define DEBUG_FILE_ROWS(extract, debuginfod)                                                     \
 	{"--debug-file FILE", OPTION_TEXT, &(extract).debug_file, 0, 0,                          \

@@ -62,54 +62,6 @@ static void note_other(struct executables *x, enum other_kind kind)
 	x->other_kinds[kind]++;
 }
 
-static bool begins(const uint8_t *head, size_t len, const char *magic, size_t magic_len)
-{
-	return len >= magic_len && memcmp(head, magic, magic_len) == 0;
-}
-
-static bool is_text(const uint8_t *head, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if ((head[i] < ' ' && !strchr("\t\n\r\f", head[i])) || head[i] == 0 || head[i] == 0x7f)
-			return false;
-	return len > 0;
-}
-
-/* Object files of COFF begin with their machine. */
-static bool is_object(const uint8_t *head, size_t len)
-{
-	return begins(head, len, "!<arch>\n", 8) || begins(head, len, "!<thin>\n", 8) ||
-	       begins(head, len, "\x64\x86", 2) || begins(head, len, "\x4c\x01", 2) ||
-	       begins(head, len, "\x64\xaa", 2) ||
-	       (file_format_of(head, len) == FORMAT_ELF && len > 17 && head[16] + head[17] == ET_REL) ||
-	       (file_format_of(head, len) == FORMAT_MACHO && len > 12 && head[12] == 1);
-}
-
-static enum other_kind kind_of_head(const uint8_t *head, size_t len)
-{
-	static const char *const packed[] = {"MSCF", "PK\3\4", "\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "\3757zXZ"};
-	if (len == 0)
-		return OTHER_EMPTY;
-	if (is_object(head, len))
-		return OTHER_OBJECT;
-	if (file_format_refused(head, len) || file_format_of(head, len) != FORMAT_OTHER)
-		return OTHER_REFUSED;
-	for (unsigned i = 0; i < sizeof packed / sizeof *packed; i++)
-		if (begins(head, len, packed[i], strlen(packed[i])))
-			return OTHER_PACKED;
-	return is_text(head, len) ? OTHER_TEXT : OTHER_UNKNOWN;
-}
-
-static enum other_kind other_kind_of(const char *path)
-{
-	uint8_t head[FORMAT_HEAD];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof head);
-	if (fd >= 0)
-		close(fd);
-	return n < 0 ? OTHER_LINK : kind_of_head(head, (size_t)n);
-}
-
 void executables_others(char out[OTHERS_TEXT], const struct executables *x)
 {
 	static const char *const names[OTHER_KINDS][2] = {
@@ -149,7 +101,7 @@ static enum err add_slice(struct executables *x, const char *path, struct execut
 		elf_file_close(&f);
 	}
 	if (file.found && !code && !file.debug) {
-		note_other(x, readable ? OTHER_DEBUG : other_kind_of(path));
+		note_other(x, readable ? OTHER_DEBUG : file_kind_other(path));
 		return ERR_OK;
 	}
 	return add_executable(x, path, file, e);

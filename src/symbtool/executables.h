@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "symbfile/build_id.h"
+#include "symbtool/file_kind.h"
 
 struct executable {
 	char *path;
@@ -19,19 +20,6 @@ struct executable {
 	bool sym;              /* a symbol file, or a ZIP of them, by its name */
 	bool found;            /* found below a directory; otherwise it was named */
 	uint64_t device, node; /* so that a file with several names is listed once */
-};
-
-/* Kinds of those files below directories that are left out. */
-enum other_kind {
-	OTHER_DEBUG,   /* ELF debug data without their program */
-	OTHER_OBJECT,  /* of ELF, Mach-O or COFF, or an archive of such */
-	OTHER_REFUSED, /* as file_format_refused says, or of a format that is damaged */
-	OTHER_PACKED,  /* cabinets, ZIPs and tar files, or what is packed as gzip, xz or zstd */
-	OTHER_TEXT,
-	OTHER_EMPTY,
-	OTHER_LINK, /* and whatever is no regular file, or cannot be read */
-	OTHER_UNKNOWN,
-	OTHER_KINDS,
 };
 
 /* Zeroed at first. */

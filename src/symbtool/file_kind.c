@@ -3,6 +3,7 @@
 
 #include "symbtool/file_kind.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include "extract/view.h"
 #include "symbtool/input.h"
 
-enum { HEAD = 512 };
+enum { HEAD = 512, MACHO_OBJECT = 1 };
 
 #define READ_IT "symbtool extract, push-symbols and symbolicate read it"
 #define UNPACK "unpack it first"
@@ -20,31 +21,34 @@ enum { HEAD = 512 };
 static const struct kind {
 	const char *magic;
 	unsigned len, at, takes; /* takes: by whom it is read */
+	enum other_kind other;
 	const char *name, *advice;
 } kinds[] = {
-        {"\177ELF", 4, 0, TAKES_ELF, "an ELF file", READ_IT},
-        {"symbfile", 8, 0, TAKES_SYMBFILE, "a symbfile", "symbtool dump, check and symbolicate read it"},
-        {"MODULE ", 7, 0, TAKES_SYM | TAKES_TEXT, "a Breakpad symbol file",
+        {"\177ELF", 4, 0, TAKES_ELF, OTHER_REFUSED, "an ELF file", READ_IT},
+        {"symbfile", 8, 0, TAKES_SYMBFILE, OTHER_UNKNOWN, "a symbfile", "symbtool dump, check and symbolicate read it"},
+        {"MODULE ", 7, 0, TAKES_SYM | TAKES_TEXT, OTHER_TEXT, "a Breakpad symbol file",
                 "symbtool check, push-symbols and symbolicate read it"},
-        {"Microsoft C/C++ MSF ", 20, 0, TAKES_ELF, "a PDB file", READ_IT},
-        {"MZ", 2, 0, TAKES_ELF, "a Windows program", READ_IT},
-        {"\xcf\xfa\xed\xfe", 4, 0, TAKES_ELF, "a Mach-O file", READ_IT},
-        {"\xce\xfa\xed\xfe", 4, 0, TAKES_ELF, "a Mach-O file", READ_IT},
-        {"\xca\xfe\xba\xbe", 4, 0, TAKES_ELF, "a universal Mach-O file", READ_IT},
-        {"\xca\xfe\xba\xbf", 4, 0, TAKES_ELF, "a universal Mach-O file", READ_IT},
-        {"\0asm", 4, 0, 0, "a WebAssembly module", "symbtool cannot read these"},
-        {"MDMP", 4, 0, 0, "a minidump", "run minidump-stackwalk; symbtool symbolicate --filter reads its output"},
-        {"\x1f\x8b", 2, 0, TAKES_TEXT, "a gzip file", UNPACK},
-        {"\x28\xb5\x2f\xfd", 4, 0, TAKES_TEXT, "a zstd file", UNPACK},
-        {"\xfd\x37zXZ", 5, 0, 0, "an xz file", UNPACK},
-        {"BZh", 3, 0, 0, "a bzip2 file", UNPACK},
-        {"PK\3\4", 4, 0, 0, "a ZIP file", UNPACK},
-        {"MSCF", 4, 0, 0, "a Windows cabinet", UNPACK},
-        {"!<arch>\n", 8, 0, 0, "an ar archive, such as a static library or a .deb", UNPACK},
-        {"ustar", 5, 257, 0, "a tar archive", UNPACK},
-        {"version https://git-lfs", 23, 0, TAKES_TEXT, "a Git LFS pointer", "git lfs pull fetches the file"},
-        {"<", 1, 0, TAKES_TEXT, "HTML or XML", NO_FILE},
-        {"{", 1, 0, TAKES_TEXT, "JSON", NO_FILE},
+        {"Microsoft C/C++ MSF ", 20, 0, TAKES_ELF, OTHER_REFUSED, "a PDB file", READ_IT},
+        {"MZ", 2, 0, TAKES_ELF, OTHER_REFUSED, "a Windows program", READ_IT},
+        {"\xcf\xfa\xed\xfe", 4, 0, TAKES_ELF, OTHER_REFUSED, "a Mach-O file", READ_IT},
+        {"\xce\xfa\xed\xfe", 4, 0, TAKES_ELF, OTHER_REFUSED, "a Mach-O file", READ_IT},
+        {"\xca\xfe\xba\xbe", 4, 0, TAKES_ELF, OTHER_REFUSED, "a universal Mach-O file", READ_IT},
+        {"\xca\xfe\xba\xbf", 4, 0, TAKES_ELF, OTHER_REFUSED, "a universal Mach-O file", READ_IT},
+        {"\0asm", 4, 0, 0, OTHER_REFUSED, "a WebAssembly module", "symbtool cannot read these"},
+        {"MDMP", 4, 0, 0, OTHER_UNKNOWN, "a minidump",
+                "run minidump-stackwalk; symbtool symbolicate --filter reads its output"},
+        {"\x1f\x8b", 2, 0, TAKES_TEXT, OTHER_PACKED, "a gzip file", UNPACK},
+        {"\x28\xb5\x2f\xfd", 4, 0, TAKES_TEXT, OTHER_PACKED, "a zstd file", UNPACK},
+        {"\xfd\x37zXZ", 5, 0, 0, OTHER_PACKED, "an xz file", UNPACK},
+        {"BZh", 3, 0, 0, OTHER_PACKED, "a bzip2 file", UNPACK},
+        {"PK\3\4", 4, 0, 0, OTHER_PACKED, "a ZIP file", UNPACK},
+        {"MSCF", 4, 0, 0, OTHER_PACKED, "a Windows cabinet", UNPACK},
+        {"!<arch>\n", 8, 0, 0, OTHER_OBJECT, "an ar archive, such as a static library or a .deb", UNPACK},
+        {"ustar", 5, 257, 0, OTHER_PACKED, "a tar archive", UNPACK},
+        {"version https://git-lfs", 23, 0, TAKES_TEXT, OTHER_TEXT, "a Git LFS pointer",
+                "git lfs pull fetches the file"},
+        {"<", 1, 0, TAKES_TEXT, OTHER_TEXT, "HTML or XML", NO_FILE},
+        {"{", 1, 0, TAKES_TEXT, OTHER_TEXT, "JSON", NO_FILE},
 };
 
 struct head {
@@ -76,6 +80,7 @@ static bool is_text(const struct head *h)
 static const struct kind *find_kind(const struct head *h)
 {
 	static const struct kind text = {.takes = TAKES_TEXT | TAKES_LINES,
+	        .other = OTHER_TEXT,
 	        .name = "text without a MODULE line",
 	        .advice = "symbtool symbolicate --filter adds names to stacks in text"};
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -124,4 +129,32 @@ enum err file_kind_explain(const char *path, unsigned takes, enum err err, struc
 	if (err == ERR_CORRUPT && file_kind_check(path, takes, &other))
 		*e = other;
 	return err;
+}
+
+/* Object files of COFF begin with their machine. */
+static bool is_object(const uint8_t *head, size_t len)
+{
+	static const char *const begins[] = {"!<thin>\n", "\x64\x86", "\x4c\x01", "\x64\xaa"};
+	for (unsigned i = 0; i < sizeof begins / sizeof *begins; i++)
+		if (len >= strlen(begins[i]) && memcmp(head, begins[i], strlen(begins[i])) == 0)
+			return true;
+	enum file_format format = file_format_of(head, len);
+	return (format == FORMAT_ELF && len > 17 && head[16] + head[17] == ET_REL) ||
+	       (format == FORMAT_MACHO && len > 12 && head[12] == MACHO_OBJECT);
+}
+
+enum other_kind file_kind_other(const char *path)
+{
+	struct head h;
+	if (!read_head(&h, path, false))
+		return OTHER_LINK;
+	const uint8_t *head = (const uint8_t *)h.bytes;
+	const struct kind *kind = find_kind(&h);
+	if (!h.len)
+		return OTHER_EMPTY;
+	if (is_object(head, h.len))
+		return OTHER_OBJECT;
+	if (file_format_refused(head, h.len))
+		return OTHER_REFUSED;
+	return kind ? kind->other : OTHER_UNKNOWN;
 }

@@ -17,8 +17,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hex.h"
-#include "symbfile/build_id.h"
-#include "symbfile/file_id.h"
 #include "symbtool/cli.h"
 #include "symbtool/file_kind.h"
 #include "symbtool/filter_names.h"
@@ -415,17 +413,12 @@ static enum err copy_file(struct filter *f, const char *path, struct error *e)
 /* As file-id prints them, or readelf; a debug id also as a UUID with dashes. */
 static bool is_id(struct str id)
 {
-	struct file_id file_id;
 	size_t digits = 0, dashes = 0;
 	for (size_t i = 0; i < id.len; i++) {
 		digits += hex_value(id.data[i]) >= 0;
 		dashes += id.data[i] == '-';
 	}
-	if (file_id_parse(&file_id, id))
-		return true;
-	if (dashes || digits < id.len)
-		return dashes == 4 && digits == 32 && digits + dashes == id.len;
-	return (digits > 32 && digits <= 40) || (digits % 2 == 0 && digits <= BUILD_ID_HEX);
+	return ask_is_id(id) || (dashes == 4 && digits == 32 && digits + dashes == id.len);
 }
 
 static enum err check_module(const char *text, struct str id, bool is_file, struct error *e)

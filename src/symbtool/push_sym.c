@@ -16,6 +16,7 @@
 #include "objects/bucket.h"
 #include "sym/line.h"
 #include "symbtool/file_kind.h"
+#include "symbtool/input.h"
 #include "symfiles/zip.h"
 
 enum { BLOCK = 256 << 10, REPLY_MAX = 1 << 20, MODULE_MAX = 4096, GZIP_GUESS = 1 << 20 };
@@ -90,29 +91,13 @@ struct module_line {
 	struct str id, name;
 };
 
-/* Inflates the beginning of a file. */
-static enum err unpack_start(struct module_line *m, size_t *got, struct str file, enum packing packing, struct error *e)
-{
-	const uint8_t *data = (const uint8_t *)file.data;
-	struct unpacker *u = unpacker_new();
-	enum err err = u && unpacker_start(u, packing) ? ERR_OK : no_memory(e);
-	size_t made = 0;
-	for (*got = 0; !err && file.len > 0 && *got < MODULE_MAX; *got += made)
-		if ((err = unpacker_step(u, &data, &file.len, m->text + *got, MODULE_MAX - *got, &made)))
-			error_set(e, err, "%s", unpacker_bad(u));
-	if (!err && *got < MODULE_MAX && !unpacker_complete(u))
-		err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(u));
-	unpacker_free(u);
-	return err;
-}
-
 static enum err read_module(
         struct module_line *m, const char *path, struct str file, enum packing packing, struct error *e)
 {
 	const uint8_t *text = (const uint8_t *)file.data;
 	size_t len = file.len < MODULE_MAX ? file.len : MODULE_MAX;
 	if (is_packed(packing)) {
-		enum err err = unpack_start(m, &len, file, packing, e);
+		enum err err = input_head(path, m->text, sizeof m->text, &len, e);
 		if (err)
 			return err;
 		text = m->text;

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "symbtool/api_key.h"
 #include "symbtool/cli.h"
 
 enum {
@@ -78,7 +79,7 @@ static char *base_of(const char *url)
 	return strndup(url, len);
 }
 
-enum err server_check(struct server *s, struct error *e)
+enum err server_open(struct server *s, struct error *e)
 {
 	char *scheme, *host, shown[SHOWN_MAX];
 	atomic_init(&s->cancel, false);
@@ -93,13 +94,14 @@ enum err server_check(struct server *s, struct error *e)
 	atomic_store(&s->settled, ok && strcmp(scheme, "https") == 0);
 	curl_free(scheme);
 	curl_free(host);
-	return ok ? ERR_OK : ERR_CONFIG;
+	return !ok ? ERR_CONFIG : s->keyed ? api_key_header(&s->authorization, s->key, s->key_file, e) : ERR_OK;
 }
 
 void server_release(struct server *s)
 {
 	free(s->base);
-	s->base = NULL;
+	api_key_free(s->authorization);
+	s->base = s->authorization = NULL;
 }
 
 /* ---- callbacks of curl ---- */
@@ -252,48 +254,10 @@ static bool take_redirect(struct server_connection *c, const char *path)
 	return base != NULL;
 }
 
-/* Asks without a key whether the server sends people to https. */
-static CURLcode ask_where(struct server_connection *c)
-{
-	static const char path[] = "/__version__";
-	CURL *h = c->easy;
-	long status = 0;
-	char *url = full_url(c, path);
-	CURLcode code = url ? curl_easy_setopt(h, CURLOPT_URL, url) : CURLE_OUT_OF_MEMORY;
-	c->problem[0] = 0;
-	buffer_reset(c->body);
-	if (!code)
-		code = curl_easy_setopt(h, CURLOPT_HTTPHEADER, NULL);
-	if (!code)
-		code = curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, NULL);
-	if (!code)
-		code = curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
-	if (!code)
-		code = curl_easy_perform(h);
-	if (!code)
-		code = curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &status);
-	if (!code && status_error(status) == ERR_UNAVAILABLE) /* who says so may send on all others */
-		code = CURLE_HTTP_RETURNED_ERROR;
-	bool elsewhere = !code && status >= 300 && status < 400;
-	if (!code && (!elsewhere || !take_redirect(c, path)))
-		atomic_store(&c->server->settled, !elsewhere);
-	free(url);
-	return code ? code : elsewhere && !atomic_load(&c->server->settled) ? CURLE_TOO_MANY_REDIRECTS : CURLE_OK;
-}
-
-/* Before a key is sent by http. */
-static CURLcode settle(struct server_connection *c)
-{
-	pthread_mutex_lock(&settle_lock);
-	CURLcode code = atomic_load(&c->server->settled) ? CURLE_OK : ask_where(c);
-	pthread_mutex_unlock(&settle_lock);
-	return code;
-}
-
-static CURLcode perform(struct server_connection *c, const char *url, struct curl_slist *headers)
+static CURLcode perform(
+        struct server_connection *c, const struct server_request *q, const char *url, struct curl_slist *headers)
 {
 	CURL *h = c->easy;
-	const struct server_request *q = c->request;
 	CURLcode code = curl_easy_setopt(h, CURLOPT_URL, url);
 	if (!code)
 		code = curl_easy_setopt(h, CURLOPT_HTTPHEADER, headers);
@@ -308,6 +272,33 @@ static CURLcode perform(struct server_connection *c, const char *url, struct cur
 	c->problem[0] = 0;
 	buffer_reset(c->body);
 	return code ? code : curl_easy_perform(h);
+}
+
+/* Asks without a key whether the server sends people to https. */
+static CURLcode ask_where(struct server_connection *c)
+{
+	static const struct server_request version = {.path = "/__version__"};
+	long status = 0;
+	char *url = full_url(c, version.path);
+	CURLcode code = url ? perform(c, &version, url, NULL) : CURLE_OUT_OF_MEMORY;
+	if (!code)
+		code = curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+	if (!code && status_error(status) == ERR_UNAVAILABLE) /* who says so may send on all others */
+		code = CURLE_HTTP_RETURNED_ERROR;
+	bool elsewhere = !code && status >= 300 && status < 400;
+	if (!code && (!elsewhere || !take_redirect(c, version.path)))
+		atomic_store(&c->server->settled, !elsewhere);
+	free(url);
+	return code ? code : elsewhere && !atomic_load(&c->server->settled) ? CURLE_TOO_MANY_REDIRECTS : CURLE_OK;
+}
+
+/* Before a key is sent by http. */
+static CURLcode settle(struct server_connection *c)
+{
+	pthread_mutex_lock(&settle_lock);
+	CURLcode code = atomic_load(&c->server->settled) ? CURLE_OK : ask_where(c);
+	pthread_mutex_unlock(&settle_lock);
+	return code;
 }
 
 /* ---- what came of it ---- */
@@ -402,7 +393,7 @@ static void pause_for(const struct server_connection *c, int64_t length)
 static bool wait_for_another(struct server_connection *c, unsigned tries, int64_t *give_up, const struct error *e)
 {
 	if (!*give_up)
-		*give_up = clock_now() + c->server->retry_time;
+		*give_up = clock_now() + (int64_t)c->server->retry_time * SECOND;
 	int64_t pause = pause_length(c, tries);
 	if (tries >= PAUSES_MAX || clock_now() + pause > *give_up || atomic_load(&c->server->cancel))
 		return false;
@@ -422,7 +413,7 @@ static enum err try_once(struct server_connection *c, struct curl_slist *headers
 	if (!url)
 		return no_memory(e);
 	if (!code)
-		code = perform(c, url, headers);
+		code = perform(c, c->request, url, headers);
 	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	*again = !code && status >= 300 && status < 400 && !atomic_load(&c->server->settled) &&
 	         take_redirect(c, c->request->path);

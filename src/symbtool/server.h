@@ -16,13 +16,15 @@ enum { SERVER_REPLY_MAX = 300 << 20 }; /* bytes of a reply with names; servers s
 
 /* What all requests of a command share. Texts are not owned. */
 struct server {
-	const char *url;           /* http(s)://host[:port][/prefix], or that of the page or of a route */
-	const char *authorization; /* header line; NULL: none */
-	const char *ca_file;       /* NULL: the system's */
-	bool insecure;             /* accept any certificate */
-	int64_t retry_time;        /* nanoseconds after its first failure until a request is given up */
-	atomic_bool cancel;        /* ends all requests */
-	/* set by server_check, and by a redirect from http to https: */
+	const char *url;     /* http(s)://host[:port][/prefix], or that of the page or of a route */
+	const char *ca_file; /* NULL: the system's */
+	bool insecure;       /* accept any certificate */
+	bool keyed;          /* requests have an API key: as api_key_header takes it */
+	const char *key, *key_file;
+	uint64_t retry_time; /* seconds after its first failure until a request is given up */
+	atomic_bool cancel;  /* ends all requests */
+	/* set by server_open, and by a redirect from http to https: */
+	char *authorization; /* header line; NULL: none */
 	char *base;          /* the URL before all paths */
 	atomic_bool settled; /* no redirect is to be expected before a key is sent */
 };
@@ -30,9 +32,10 @@ struct server {
 /* The URL that was given, else that of SYMBTOOL_URL; NULL: none, as for an empty one. */
 const char *server_url(const char *given);
 
-/* Checks the URL; the text says what is wrong. Call once, before any connection, and release it after the last. */
-enum err server_check(struct server *s, struct error *e);
-void server_release(struct server *s); /* also one that was not checked */
+/* Checks the URL and the key; the text says what is wrong. Call once, before any connection, and release it after the
+ * last. ERR_CONFIG, ERR_IO, ERR_NO_MEMORY. */
+enum err server_open(struct server *s, struct error *e);
+void server_release(struct server *s); /* also one that was not opened */
 
 /* One thread's connection. NULL if out of memory. */
 struct server_connection;

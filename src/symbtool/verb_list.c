@@ -11,9 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "extract/ids.h"
-#include "symbtool/api_key.h"
 #include "symbtool/file_kind.h"
 #include "symbtool/server.h"
 #include "symbtool/cli.h"
@@ -36,8 +34,8 @@ enum { PAGE = 200, PATH_BYTES = 4096 };
 
 struct asking {
 	struct server server;
-	const char *key, *key_file, *uploader, *set;
-	uint64_t limit, retry_time;
+	const char *uploader, *set;
+	uint64_t limit;
 	bool by_size, json;
 	struct server_connection *connection;
 };
@@ -170,18 +168,6 @@ static enum err remove_one(struct asking *a, const char *id, struct error *e)
 
 /* ---- both ---- */
 
-static enum err connect_to(struct asking *a, char **header, struct error *e)
-{
-	enum err err = server_check(&a->server, e);
-	if (!err)
-		err = api_key_header(header, a->key, a->key_file, e);
-	a->server.authorization = *header;
-	a->server.retry_time = (int64_t)a->retry_time * SECOND;
-	if (!err && !(a->connection = connection_new(&a->server)))
-		err = no_memory(e);
-	return err;
-}
-
 /* An id, or a file that has one. */
 static enum err each_operand(struct asking *a, const char *word,
         enum err (*one)(struct asking *a, const char *id, struct error *e), struct error *e)
@@ -209,9 +195,10 @@ static int each_id(const struct verb *v, struct asking *a, const struct operands
         enum err (*one)(struct asking *a, const char *id, struct error *e))
 {
 	struct error e = {0};
-	char *header = NULL;
 	unsigned failed = 0;
-	enum err err = connect_to(a, &header, &e);
+	enum err err = server_open(&a->server, &e);
+	if (!err && !(a->connection = connection_new(&a->server)))
+		err = no_memory(&e);
 	if (!err && one == list_one)
 		print_headings(a);
 	if (!err && !ids->count)
@@ -225,16 +212,15 @@ static int each_id(const struct verb *v, struct asking *a, const struct operands
 		}
 	connection_free(a->connection);
 	server_release(&a->server);
-	api_key_free(header);
 	return e.code == ERR_CONFIG ? EXIT_USAGE : err || failed ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int run_list(const struct verb *v, int argc, char **argv)
 {
-	struct asking a = {.limit = 50, .retry_time = 30};
+	struct asking a = {.limit = 50, .server = {.keyed = true, .retry_time = 30}};
 	const struct option_row rows[] = {
 	        SERVER_ROWS(a.server),
-	        KEY_ROWS(a.key, a.key_file),
+	        KEY_ROWS(a.server),
 	        {"--by-size", OPTION_FLAG, &a.by_size, 0, 0, "the largest first"},
 	        {"--uploader NAME", OPTION_TEXT, &a.uploader, 0, 0, "only uploads by this key"},
 	        {"--limit N", OPTION_NUMBER, &a.limit, 1, UINT32_MAX, "how many to list at most (50)"},
@@ -254,10 +240,10 @@ static int run_list(const struct verb *v, int argc, char **argv)
 
 static int run_remove(const struct verb *v, int argc, char **argv)
 {
-	struct asking a = {.retry_time = 30};
+	struct asking a = {.server = {.keyed = true, .retry_time = 30}};
 	const struct option_row rows[] = {
 	        SERVER_ROWS(a.server),
-	        KEY_ROWS(a.key, a.key_file),
+	        KEY_ROWS(a.server),
 	        {"--set SET", OPTION_TEXT, &a.set, 0, 0, "only this set, as list prints it"},
 	        {"--json", OPTION_FLAG, &a.json, 0, 0, "one object for each id"},
 	};

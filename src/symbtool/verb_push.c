@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-#include "symbtool/api_key.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/executables.h"
@@ -28,8 +26,7 @@ static const char usage[] =
 struct push {
 	struct cut_options cut;
 	struct server server;
-	const char *key, *key_file;
-	uint64_t parallel, threads, retry_time;
+	uint64_t parallel, threads;
 	bool recursive, force, json, to_try;
 	struct executables files;
 	unsigned pushed;
@@ -216,26 +213,13 @@ static int push_all(struct push *p, const struct operands *operands)
 	return p->failed ? EXIT_FAILED : EXIT_DONE;
 }
 
-static enum err prepare(struct push *p, char **header, struct error *e)
-{
-	enum err err = server_check(&p->server, e);
-	if (!err)
-		err = api_key_header(header, p->key, p->key_file, e);
-	p->server.authorization = *header;
-	p->server.retry_time = (int64_t)p->retry_time * SECOND;
-	p->cut.extract.threads = (unsigned)p->threads;
-	debuginfod_serve(&p->cut.extract, p->debuginfod);
-	debug_dir_serve(&p->cut.extract);
-	return err;
-}
-
 static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 {
 	const struct option_row rows[] = {
 	        SERVER_ROWS(p->server),
-	        {"--retry-time SECONDS", OPTION_NUMBER, &p->retry_time, 0, 86400,
+	        {"--retry-time SECONDS", OPTION_NUMBER, &p->server.retry_time, 0, 86400,
 	                "how long to retry a failing request (300)"},
-	        KEY_ROWS(p->key, p->key_file),
+	        KEY_ROWS(p->server),
 	        DEBUG_FILE_ROWS(p->cut.extract, p->debuginfod),
 	        {"--build-id ID", OPTION_LIST, &p->build_ids, 0, 0,
 	                "an executable to fetch from debuginfod servers; may be repeated"},
@@ -253,7 +237,6 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	};
 	struct operands operands;
 	struct error e;
-	char *header = NULL;
 	int code = options_read_files(v, rows, sizeof rows / sizeof *rows, argc, argv, &operands);
 	if (code != OPTIONS_GO_ON)
 		return code;
@@ -264,21 +247,23 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 		return complain_usage(v, "--debug-file takes a single executable");
 	if (p->build_ids.count && !p->debuginfod && !debuginfod_wanted())
 		return complain_usage(v, "--build-id needs --debuginfod or DEBUGINFOD_URLS");
-	if (prepare(p, &header, &e)) {
+	p->cut.extract.threads = (unsigned)p->threads;
+	debuginfod_serve(&p->cut.extract, p->debuginfod);
+	debug_dir_serve(&p->cut.extract);
+	if (server_open(&p->server, &e)) {
 		complain(v->name, "%s", e.text);
 		code = e.code == ERR_CONFIG ? EXIT_USAGE : EXIT_FAILED;
 	} else {
 		code = push_all(p, &operands);
 	}
 	server_release(&p->server);
-	api_key_free(header);
 	executables_release(&p->files);
 	return code;
 }
 
 static int run_push(const struct verb *v, int argc, char **argv)
 {
-	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 2, .retry_time = 300};
+	struct push p = {.cut = {.part_size = PART_SIZE}, .parallel = 2, .server = {.keyed = true, .retry_time = 300}};
 	pthread_mutex_init(&p.lock, NULL);
 	int code = run_with(v, &p, argc, argv);
 	pthread_mutex_destroy(&p.lock);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "symbtool/answer_print.h"
 #include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
@@ -61,7 +60,6 @@ struct symbolicate {
 	const char *executable; /* -e */
 	char *const *files;     /* the operands that are files, if there are several: of module 0, all together */
 	size_t file_count;
-	uint64_t retry_time;
 	bool json, filter, one_line;
 	struct naming naming;
 	const char *debuginfod; /* URLs */
@@ -272,9 +270,8 @@ static enum err filter(struct symbolicate *s, const struct operands *files, stru
 	        .one_line = s->one_line,
 	        .program = s->executable};
 	if (!err && s->server.url) {
-		s->server.retry_time = (int64_t)s->retry_time * SECOND;
 		o.server = &s->server;
-		err = server_check(&s->server, e);
+		err = server_open(&s->server, e);
 	}
 	err = err ? err : filter_run(&o, files->items, files->count, e);
 	free(program);
@@ -294,8 +291,7 @@ static int run_filter(const struct verb *v, struct symbolicate *s, const struct 
 
 static enum err start(struct symbolicate *s, struct error *e)
 {
-	s->server.retry_time = (int64_t)s->retry_time * SECOND;
-	enum err err = s->server.url ? server_check(&s->server, e) : ERR_OK;
+	enum err err = s->server.url ? server_open(&s->server, e) : ERR_OK;
 	if (err)
 		return err;
 	s->local = local_symbols_new(&s->extract, NULL, 0);
@@ -343,7 +339,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 {
 	const struct option_row rows[] = {
 	        SERVER_ROWS(s->server),
-	        {"--retry-time SECONDS", OPTION_NUMBER, &s->retry_time, 0, 86400,
+	        {"--retry-time SECONDS", OPTION_NUMBER, &s->server.retry_time, 0, 86400,
 	                "how long to retry a failing request (30)"},
 	        {"-e, --exe MODULE", OPTION_TEXT, &s->executable, 0, 0,
 	                "the module, as in addr2line; with --filter, the program that the text comes from"},
@@ -381,7 +377,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 
 static int run_symbolicate(const struct verb *v, int argc, char **argv)
 {
-	struct symbolicate s = {.retry_time = 30};
+	struct symbolicate s = {.server = {.retry_time = 30}};
 	arena_init(&s.arena, SIZE_MAX);
 	int code = run_with(v, &s, argc, argv);
 	free(s.modules.items);
