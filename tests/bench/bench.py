@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make bench: how fast symbolicated is, each line beside its limit, and beside any other server of v5 that runs already.
+"""make bench: how fast symbolicated is, each line beside its limit.
 
     tests/bench/bench.py [--build DIR] [--quick] [--once] [--svg FILE] [--markdown FILE] [GROUP...]
 
-docs/performance.md explains every line. GROUP: what to measure; all without any. --quick: small inputs and short runs, to see that
+docs/measurements.md says how each line is measured. GROUP: what to measure; all without any. --quick: small inputs and short runs, to see that
 every line works; its figures mean nothing. --once: each measurement once, for who repeats all of it. --svg: writes the picture.
---markdown: puts the tables between the markers of docs/performance.md. --from FILE: shows the bench.json of an earlier run
-instead of measuring. PEER=http://127.0.0.1:PORT, PEER_BUCKET=DIR, PEER_RESTART=COMMAND: the other server (tests/bench/peer.py).
-Needs a build with the programs of `make bench`.
+--markdown: puts the table between the markers of docs/performance.md. --from FILE: shows the bench.json of an earlier run
+instead of measuring. Needs a build with the programs of `make bench`.
 """
 
 # What other programs measure. bench.py runs `tests/bench/bench_X.py --json --build DIR [--quick]` with an end after EXTERNAL_BOUND
@@ -46,15 +45,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "wire")]
 import stack  # noqa: E402
-from inputs import MB, SEED, STACK_FRAMES, Failure, Inputs, Sizes, body_of, frames_of, http_request, job_of, records_of, run, wall  # noqa: E402
-from peer import BUCKET_PORT, Peer  # noqa: E402
+from inputs import MB, SEED, STACK_FRAMES, Failure, Inputs, Sizes, body_of, frames_of, http_request, job_of, records_of, run  # noqa: E402
 from picture import write_picture  # noqa: E402
-from report import DEVELOPERS, LINES, USERS, Row, Value, from_program, print_tables, ratios, row, short, write_markdown  # noqa: E402
+from report import LINES, Row, Value, from_program, print_table, ratios, row, short, write_markdown  # noqa: E402
 from servers import Service  # noqa: E402
 from symbols import sym_name  # noqa: E402
 
 import bench_addresses  # noqa: E402
-import bench_extract  # noqa: E402
 import bench_filter  # noqa: E402
 
 BUDGET = 900  # seconds for everything but the inputs, which are made once; what is not begun by then is left out
@@ -63,6 +60,30 @@ EXTERNALS = ("loads", "push", "executables")
 FAR, NEAR = (50, 100), (5, 1000)  # round trip in ms, Mbit/s
 SMALL_CACHE = "32M"
 ROLLOUT_BOUND, ROLLOUT_STEP = 12.0, 0.25
+LARGE_PROGRAMS = ("/usr/bin/ceph-mon", "/usr/bin/python3.11-dbg", "/usr/bin/python3.11d")
+SOURCE = """
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+template <int N> struct unit {
+	static int work(const std::string &text)
+	{
+		std::map<std::string, std::vector<int>> all;
+		std::regex words("[a-z]+" + std::to_string(N));
+		for (std::sregex_iterator i(text.begin(), text.end(), words), end; i != end; ++i)
+			all[i->str()].push_back(N);
+		std::function<int(int)> sum = [&](int n) { return n + (int)all.size() + unit<N - 1>::work(text); };
+		return sum(N);
+	}
+};
+template <> struct unit<0> {
+	static int work(const std::string &) { return 0; }
+};
+int main(int argc, char **argv) { return unit<150>::work(argv[argc - 1]); }
+"""
 ERRORS = (Failure, AssertionError, OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError, http.client.HTTPException)
 
 
@@ -80,11 +101,10 @@ def percentiles(results):
 
 
 class Bench:
-    def __init__(self, service, inputs, sizes, work, peer):
-        self.service, self.inputs, self.sizes, self.work, self.peer = service, inputs, sizes, work, peer
+    def __init__(self, service, inputs, sizes, work):
+        self.service, self.inputs, self.sizes, self.work = service, inputs, sizes, work
         self.rows, self.notes = [], []
         self.kept = {}  # what lines have in common
-        self.peer_ready = False
 
     def add(self, key, value, ours=None, against=None, limit="", **options):
         """ours, against: Values that the figure is made of; limit: the name of the latter."""
@@ -99,48 +119,6 @@ class Bench:
         with open(path, "wb") as out:
             out.write(data)
         return path
-
-    # -- the peer
-
-    def of_peer(self, measure):
-        """The text for the peer's column; why not, when it could not be measured. No line of ours fails with it."""
-        if not self.peer:
-            return ""
-        try:
-            if not self.peer_ready:
-                self.ready_peer()
-            return str(measure(self.peer))
-        except ERRORS as e:
-            return f"not measured: {e}"
-
-    def ready_peer(self):
-        self.inputs.corpus()
-        _, module, path = self.inputs.real_beside_corpus()
-        self.peer.give(self.inputs.path("corpus"))
-        self.service.link.start()
-        self.peer.wait(self.service.link.url + "corpus/", module, frames_of(path, 2))
-        self.peer_ready = True
-
-    # -- developers: parsing
-
-    def group_1(self):
-        label, _, path = self.inputs.real()
-        _, small = self.inputs.small()
-
-        def parse(file):
-            program = os.path.join(self.service.build, "tests", "bench", "bench_parse")
-            return json.loads(run([program, file, str(self.sizes.repeats)]))
-
-        def speed(summed, unit="MB/s"):
-            return Value([summed["min"], summed["median"], summed["max"]], unit)
-
-        real, generated = parse(path), parse(small)
-        ours, threaded, scan = (speed(real[k]) for k in ("build", "threaded", "memchr"))
-        parts = f"{label}; index {real['index']['median']:.0f} MB/s, spans {real['spans_ms']} ms, a page {real['page_us']} us"
-        self.add("1", ratios(ours, scan, ""), ours, scan, "memchr", note=parts)
-        self.add("1b", ratios(threaded, ours, ""), threaded, ours, "one thread")
-        self.add("1c", speed(real["records_s"], "M/s"), note=f"{label}, {real['records']} records")
-        self.add("1c-gensym", speed(generated["records_s"], "M/s"), note=f"gensym -f {self.sizes.small}, {generated['records']} records")
 
     # -- cold requests
 
@@ -177,39 +155,6 @@ class Bench:
     def object_url(self, source, module, base=None):
         return f"{base or self.service.bucket.url}{source}{module[0]}/{module[1]}/{sym_name(module[0])}"
 
-    def group_2(self):
-        label, module, path = self.inputs.real()
-        body = self.file("body", body_of(job_of([module], [frames_of(path, STACK_FRAMES)])))
-        get = ["curl", "-sS", "-o", "/dev/null", "-w", "%{time_total}", self.object_url("plain/", module)]
-        ours, against = [], []
-        run(get)
-        for _ in range(self.sizes.repeats + 2):
-            against.append(float(run(get)))
-            ours.append(self.cold("plain/", body)[0])
-        ours, against = Value(ours, "s"), Value(against, "s")
-        self.add("2", ratios(ours, against, ""), ours, against, "curl", note=label)
-
-    def cold_gzip(self, key, label, source, module, path, repeats):
-        body = self.file("body", body_of(job_of([module], [frames_of(path, STACK_FRAMES)])))
-        get = f"curl -sS {self.object_url(source, module)} | gunzip >/dev/null"
-        wall(get)
-        ours, against = [], []
-        for _ in range(repeats):
-            against.append(wall(get))
-            ours.append(self.cold(source, body)[1])
-        ours, against = Value(ours, "s"), Value(against, "s")
-        self.add(key, ratios(ours, against, ""), ours, against, "curl and gunzip", note=label)
-
-    def group_3(self):
-        label, module, path = self.inputs.real()
-        self.inputs.compressed(module, path)
-        self.cold_gzip("3", label, "gzip/", module, path, self.sizes.repeats)
-
-    def group_4(self):
-        _, path = self.inputs.xul()
-        module = self.inputs.copies("xul", path, ["large"])[0]
-        self.cold_gzip("4", f"gensym -f {self.sizes.xul}, {os.path.getsize(path) / MB:.0f} MB", "corpus/", module, path, self.sizes.large_repeats)
-
     # -- a distant bucket
 
     def get_all(self, modules):
@@ -221,7 +166,7 @@ class Bench:
 
     def group_stack(self):
         for key, line, rounds in (("far", FAR, self.sizes.large_repeats), ("near", NEAR, self.sizes.repeats)):
-            ours, against, bodies = [], [], []
+            ours, against = [], []
             for n in range(rounds):
                 modules, offsets = self.inputs.crash_stack(f"{key} {n}")
                 body = self.file(f"stack {n}", body_of(job_of(modules, offsets)))
@@ -229,22 +174,10 @@ class Bench:
                 against.append(self.get_all(modules))
                 self.service.fresh("corpus/", far=True, finish_after=None)
                 ours.append(self.ask(body)[0])
-                bodies.append(body)
             size = sum(os.path.getsize(self.inputs.path("corpus", *m, sym_name(m[0]))) for m in modules)
             ours, against = Value(ours, "s"), Value(against, "s")
-            peer = self.of_peer(lambda p, key=key, line=line, bodies=bodies: self.stack_of_peer(p, key, line, bodies))
-            self.add(key, ratios(ours, against, ""), ours, against, "curl -Z", peer=peer, note=f"{size / MB:.1f} MB of gzip, a new process and memcached each time")
+            self.add(key, ratios(ours, against, ""), ours, against, "curl -Z", note=f"{size / MB:.1f} MB of gzip, a new process and memcached each time")
         self.service.link.start()
-
-    def stack_of_peer(self, peer, key, line, bodies):
-        """Modules that nobody has asked it for: each of our rounds had its own."""
-        if not peer.far:
-            raise Failure("its bucket is a directory, which is not far away")
-        self.service.link.start(*line)
-        found = Value([self.ask(body, peer.url)[0] for body in bodies], "s")
-        with open(bodies[-1], "rb") as f:
-            peer.compare(f"the {key} stack", self.service.url(), [f.read()])
-        return found
 
     def group_large(self):
         _, path = self.inputs.xul()
@@ -274,16 +207,7 @@ class Bench:
             if self.service.metrics()["symbolicated_downloads_total{outcome=\"ok\"}"]:
                 raise Failure("it came from the bucket")
 
-        def of_peer(peer):
-            found = []
-            self.ask(self.file("body", first), peer.url)
-            for _ in range(self.sizes.repeats):
-                peer.restart()
-                found.append(self.ask(body, peer.url)[0] * 1000)
-            peer.compare("the known module", self.service.url(), [other])
-            return Value(found, "ms")
-
-        self.add("restart", Value(ours, "ms"), peer=self.of_peer(of_peer), note=f"{label}, {STACK_FRAMES} frames that were not asked for before; memcached went on")
+        self.add("restart", Value(ours, "ms"), note=f"{label}, {STACK_FRAMES} frames that were not asked for before; memcached went on")
 
     def first_answer(self, request):
         """Milliseconds from the start of the process until nginx passes an answer on."""
@@ -398,18 +322,8 @@ class Bench:
         rate, ours, null = self.open_loop()
         own, other = (values(r, "p99", "ms", 1e-3) for r in (ours, null))
 
-        def of_peer(peer):
-            requests = peer.requests(self.kept["warm"][1], os.path.join(self.work, "peer"))
-            count = sum(1 for _ in records_of(requests))
-            self.service.load(requests, peer.port, count=count, connections=4, seconds=120.0)
-            capacity = self.loaded(requests, peer.port)["rate"]
-            found = [self.loaded(requests, peer.port, rate=capacity / 2, seconds=self.sizes.open_seconds) for _ in range(self.sizes.large_repeats)]
-            some = [body for n, (_, body) in enumerate(records_of(requests)) if n % max(1, count // 100) == 0]
-            peer.compare("crash reports", self.service.url(), some)
-            return f"{percentiles(found)} at {short(capacity / 2)} req/s, half of its own rate"
-
         note = f"{short(rate)} req/s; {percentiles(ours)}, the null responder's {percentiles(null)}"
-        self.add("open", ratios(own, other, ""), own, other, "null responder", peer=self.of_peer(of_peer), note=note)
+        self.add("open", ratios(own, other, ""), own, other, "null responder", note=note)
 
     def group_beside(self):
         rate, idle, _ = self.open_loop()
@@ -499,7 +413,7 @@ class Bench:
     # -- a profile
 
     def against_null(self, name, body):
-        """(ours, null, the file of requests): p50 of a large request, round by round; the null responder writes as many bytes."""
+        """(ours, null, bytes of a reply): p50 of a large request, round by round; the null responder writes as many bytes."""
         sizes = os.path.join(self.work, "sizes")
         requests = self.file(name, http_request(body))
         self.service.load(requests, count=3, out=sizes)
@@ -510,7 +424,7 @@ class Bench:
         for _ in range(self.sizes.repeats):
             null.append(self.service.load(requests, null=True, count=count))
             ours.append(self.service.load(requests, count=count))
-        return ours, null, requests, size
+        return ours, null, size
 
     def group_profile(self):
         label, module, path = self.inputs.real_beside_corpus()
@@ -520,19 +434,12 @@ class Bench:
         self.ask(self.file("body", body_of(job_of([module], [frames_of(path, STACK_FRAMES)]))))
         self.service.settled()
         for key, body in (("profile", profile), ("jobs", body_of(*jobs))):
-            ours, null, requests, size = self.against_null(key, body)
+            ours, null, size = self.against_null(key, body)
             own, other = (values(r, "p50", "ms", 1e-3) for r in (ours, null))
 
-            def of_peer(peer, key=key, body=body, requests=requests):
-                found = peer.requests(requests, os.path.join(self.work, "peer"))
-                self.service.load(found, peer.port, count=1)
-                results = [self.service.load(found, peer.port, count=2) for _ in range(self.sizes.large_repeats)]
-                peer.compare(key, self.service.url(), [body])
-                return values(results, "p50", "ms", 1e-3)
-
             note = f"{label}; reply {size / MB:.1f} MB"
-            self.add(key, ratios(own, other, ""), own, other, "null responder", peer=self.of_peer(of_peer), note=note)
-        ours, _, _, size = self.against_null("first-byte", body_of(jobs[0]))
+            self.add(key, ratios(own, other, ""), own, other, "null responder", note=note)
+        ours, _, size = self.against_null("first-byte", body_of(jobs[0]))
         self.add("first-byte", values(ours, "first", "ms", 1e-3), note=f"reply {size / MB:.1f} MB, whole after {values(ours, 'p50', 'ms', 1e-3)}")
 
     # -- symbtool
@@ -553,7 +460,10 @@ class Bench:
         os.remove(log)
         self.add("filter", Value(found["filter"], "GB/s"), None, Value(found["cat"], "GB/s"), "cat", note=f"{megabytes} MB; of processor time")
         self.add_addresses(tool)
-        self.add_extraction(tool)
+
+    def compile_program(self, path):
+        source = self.file("program.cpp", SOURCE.encode())
+        run(["g++", "-g", "-O1", "-o", path, source])
 
     def large_program(self):
         """One with debug information, the largest that is known here."""
@@ -561,8 +471,7 @@ class Bench:
             return os.path.join(self.work, "logged")  # of bench_filter
         if os.environ.get("BENCH_PROGRAM"):
             return os.environ["BENCH_PROGRAM"]
-        known = [p for p in bench_extract.known_programs() if not os.path.basename(p).startswith("vmlinux")]
-        return known[-1] if known else self.inputs.made(self.inputs.path("program"), lambda part: os.rename(bench_extract.compile_program(self.work), part))
+        return next(filter(os.path.exists, LARGE_PROGRAMS), None) or self.inputs.made(self.inputs.path("program"), self.compile_program)
 
     def add_addresses(self, tool):
         program = self.large_program()
@@ -576,17 +485,6 @@ class Bench:
             seconds = {name: Value([s for s, _ in results], "s") for name, results in found.items()}
             beside = f"; addr2line {seconds['addr2line']}" if "addr2line" in seconds else ""
             self.add(key, ratios(seconds["symbtool"], seconds["llvm-symbolizer"], ""), seconds["symbtool"], seconds["llvm-symbolizer"], "llvm-symbolizer", note=note + beside)
-
-    def add_extraction(self, tool):
-        walk = os.path.join(self.service.build, "tests", "bench", "bench_dwarf_walk")
-        program = self.large_program()
-        if not os.path.exists(walk):
-            self.rows.append(row("extract", note="bench_dwarf_walk is not built"))
-            return
-        commands = {"walk": [walk, program], "ours": [tool, "extract", "--dry-run", "--json", "--threads", "1", program]}
-        results = bench_extract.measure(commands, self.sizes.large_repeats)
-        ours, against = (Value([max(0.001, r["processor"]) for r in results[name]], "s") for name in ("ours", "walk"))
-        self.add("extract", ratios(ours, against, ""), ours, against, "libdw's walk", note=f"{os.path.basename(program)}, {os.path.getsize(program) / MB:.0f} MB")
 
     # -- programs of their own
 
@@ -603,7 +501,7 @@ class Bench:
 
 
 # Lines of one kind follow each other, so that what they share is made once.
-ORDER = ["1", "2", "3", "4", "restart", "profile", "stack", "large", "warm", "open", "beside", "memory", "memcached", "node", "symbtool", *EXTERNALS]
+ORDER = ["restart", "profile", "stack", "large", "warm", "open", "beside", "memory", "memcached", "node", "symbtool", *EXTERNALS]
 
 
 def first_line(command):
@@ -651,14 +549,14 @@ def measure(bench, wanted, started, after):
         missing = [line for line in LINES if line.group == group and line.key not in there]
         bench.rows += [row(line.key, note=why or "no figure") for line in missing]
         if why and group in EXTERNALS:
-            bench.rows.append(Row(group, USERS, f"what bench_{group}.py measures", note=why))
+            bench.rows.append(Row(group, f"what bench_{group}.py measures", note=why))
         print(f"{group}: {time.monotonic() - begun:.1f} s {why}", file=sys.stderr, flush=True)
         after(bench.rows)
 
 
 def sorted_rows(rows):
     place = {line.key: n for n, line in enumerate(LINES)}
-    return sorted(rows, key=lambda r: (r.table == DEVELOPERS, place.get(r.line, len(LINES))))
+    return sorted(rows, key=lambda r: place.get(r.line, len(LINES)))
 
 
 def on_terminate(*_):
@@ -667,7 +565,7 @@ def on_terminate(*_):
 
 def show(options, about, rows):
     """The text, and what else was asked for."""
-    print_tables(rows)
+    print_table(rows)
     if options.svg:
         write_picture(options.svg, rows, about)
     if options.markdown:
@@ -680,7 +578,7 @@ def described(about):
 
 
 def run_all(options, build, sizes):
-    wanted, peer = options.groups or ORDER, Peer.of_environment()
+    wanted = options.groups or ORDER
     shared = os.environ.get("SHARED_DATA", os.path.join(os.path.dirname(ROOT), "shared", "data"))
     started = time.monotonic()
     about = machine(build)
@@ -689,16 +587,16 @@ def run_all(options, build, sizes):
     with tempfile.TemporaryDirectory(prefix="sym-bench-") as work:
         os.chmod(work, 0o755)
         inputs = Inputs(os.path.join(build, "bench-quick" if options.quick else "bench"), sizes, shared)
-        service = Service(work, inputs, build, int(os.environ.get("PEER_BUCKET_PORT", BUCKET_PORT)) if peer else None)
+        service = Service(work, inputs, build)
 
         def save(rows):
-            about["seconds"], about["peer"] = round(time.monotonic() - started, 1), peer.said() if peer else ""
+            about["seconds"] = round(time.monotonic() - started, 1)
             result = {"machine": about, "quick": options.quick, "seed": SEED, "inputs": inputs.left_out, "rows": [vars(r) for r in sorted_rows(rows)]}
             with open(os.path.join(build, "bench.json"), "w", encoding="utf-8") as out:
                 json.dump(result, out, indent=1)
                 out.write("\n")
 
-        bench = Bench(service, inputs, sizes, work, peer)
+        bench = Bench(service, inputs, sizes, work)
         try:
             service.start()
             measure(bench, wanted, started, save)
@@ -729,8 +627,6 @@ def main():
     show(options, about, rows)
     missing = sum(r.figure is None for r in rows)
     print()
-    if about["peer"]:
-        print(f"answers of the peer: {about['peer']}")
     print(f"seed {SEED}; median (least to most of the rounds); settings are the defaults unless a note says otherwise")
     print(f"{sum(r.met is True for r in rows)} met, {sum(r.met is False for r in rows)} missed, {missing} not measured; {about['seconds']:.0f} s")
     return 1 if missing else 0

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_parse FILE [RUNS]: a symbol file in memory, which may come as gzip, made into records, spans and all pages
- * with their checksums, on one thread and on two, and one pass of memchr over its line ends. Prints the median of each
- * in MB/s of text, how many records a second that is, and the parts: inflating and reading in MB/s, the spans in
- * milliseconds, a page in microseconds.
+ * with their checksums, on one thread. Prints the median in MB/s of text, how many records a second that is, and the
+ * parts: inflating and reading in MB/s, the spans in milliseconds, a page in microseconds.
  */
 #include <config.h>
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +17,15 @@
 #include "records/pages.h"
 #include "sym/reader.h"
 
-enum { CHUNK = 256 << 10, RUNS_MAX = 101, THREADS = 2 };
+enum { CHUNK = 256 << 10, RUNS_MAX = 101 };
 
-enum { GUNZIP, MEMCHR, BUILD, THREADED, INDEX, SPANS, PAGES, TIMES };
+enum { GUNZIP, BUILD, INDEX, SPANS, PAGES, TIMES };
 
 struct work {
 	const uint8_t *data;
 	size_t len;
-	const struct records *records;
-	const struct symspans *spans;
-	atomic_uint next_code, next_string;
-	atomic_ullong bytes, sum;
-	uint64_t count; /* of records */
+	uint64_t bytes, sum; /* of the pages */
+	uint64_t count;      /* of records */
 	uint32_t pages;
 	uint64_t record_bytes, span_bytes;
 };
@@ -94,15 +88,6 @@ static uint8_t *read_text(const char *path, size_t *len, double *times, unsigned
 	return text;
 }
 
-static uint64_t count_lines(const uint8_t *data, size_t len)
-{
-	uint64_t lines = 0;
-	const uint8_t *end = data + len;
-	for (const uint8_t *at = data; (at = memchr(at, '\n', (size_t)(end - at))); at++)
-		lines++;
-	return lines;
-}
-
 static struct symreader *read_records(const struct work *w)
 {
 	struct symreader *x = symreader_new((struct str){"", 0}, 0);
@@ -123,18 +108,16 @@ static void done(struct work *w, struct page *p)
 	page_unref(p);
 }
 
-static void *make_pages(void *arg)
+static void make_pages(struct work *w, const struct records *records, const struct symspans *spans)
 {
-	struct work *w = arg;
-	struct sympages *pages = sympages_new(w->records, w->spans);
+	struct sympages *pages = sympages_new(records, spans);
 	if (!pages)
 		die("no memory");
-	for (uint32_t i; (i = atomic_fetch_add(&w->next_code, 1)) < w->spans->page_count;)
+	for (uint32_t i = 0; i < spans->page_count; i++)
 		done(w, sympages_code(pages, i));
-	for (uint32_t i; (i = atomic_fetch_add(&w->next_string, 1)) < w->records->string_page_count;)
+	for (uint32_t i = 0; i < records->string_page_count; i++)
 		done(w, sympages_strings(pages, i));
 	sympages_free(pages);
-	return NULL;
 }
 
 static double lap(int64_t *since)
@@ -146,9 +129,8 @@ static double lap(int64_t *since)
 }
 
 /* The times of the parts; returns their sum. */
-static double build(struct work *w, unsigned threads, double *index, double *spans, double *pages)
+static double build(struct work *w, double *index, double *spans, double *pages)
 {
-	pthread_t others[THREADS];
 	int64_t since = clock_now();
 	struct symreader *reader = read_records(w);
 	const struct records *x = reader->records;
@@ -157,17 +139,9 @@ static double build(struct work *w, unsigned threads, double *index, double *spa
 	if (!s)
 		die("no memory");
 	*spans = lap(&since);
-	w->records = x;
-	w->spans = s;
-	w->next_code = w->next_string = 0;
 	w->bytes = w->sum = 0;
 	w->count = x->funcs + x->publics + x->files.count + x->origins.count + x->lines + x->inlines;
-	for (unsigned i = 1; i < threads; i++)
-		if (pthread_create(&others[i], NULL, make_pages, w))
-			die("no thread");
-	make_pages(w);
-	for (unsigned i = 1; i < threads; i++)
-		pthread_join(others[i], NULL);
+	make_pages(w, x, s);
 	*pages = lap(&since);
 	w->pages = s->page_count + x->string_page_count;
 	w->record_bytes = symreader_bytes(reader);
@@ -194,32 +168,23 @@ int main(int argc, char **argv)
 {
 	unsigned runs = argc > 2 ? (unsigned)atoi(argv[2]) : 7;
 	static double times[TIMES][RUNS_MAX];
-	double other[3];
 	struct work w = {0};
-	uint64_t lines = 0;
 	if (argc < 2 || !runs || runs > RUNS_MAX)
 		die("usage: bench_parse FILE [RUNS]");
 	uint8_t *data = read_text(argv[1], &w.len, times[GUNZIP], runs);
 	w.data = data;
-	for (unsigned i = 0; i < runs; i++) {
-		int64_t since = clock_now();
-		lines = count_lines(data, w.len);
-		times[MEMCHR][i] = lap(&since);
-		times[THREADED][i] = build(&w, THREADS, &other[0], &other[1], &other[2]);
-		times[BUILD][i] = build(&w, 1, &times[INDEX][i], &times[SPANS][i], &times[PAGES][i]);
-	}
+	for (unsigned i = 0; i < runs; i++)
+		times[BUILD][i] = build(&w, &times[INDEX][i], &times[SPANS][i], &times[PAGES][i]);
 	for (unsigned i = 0; i < TIMES; i++)
 		qsort(times[i], runs, sizeof **times, order);
 	double mb = (double)w.len / 1e6, pages = w.pages;
-	printf("{\"text\": %.1f, \"lines\": %" PRIu64 ", \"map\": %.1f, \"pages\": %.0f, \"records\": %" PRIu64, mb,
-	        lines, (double)w.bytes / 1e6, pages, w.count);
+	printf("{\"text\": %.1f, \"map\": %.1f, \"pages\": %.0f, \"records\": %" PRIu64, mb, (double)w.bytes / 1e6,
+	        pages, w.count);
 	printf(", \"record_bytes\": %" PRIu64 ", \"span_bytes\": %" PRIu64 ", \"spans_ms\": %.2f, \"page_us\": %.1f",
 	        w.record_bytes, w.span_bytes, times[SPANS][runs / 2] * 1e3, times[PAGES][runs / 2] / pages * 1e6);
 	if (*times[GUNZIP] > 0)
 		print_speeds("gunzip", times[GUNZIP], runs, mb);
-	print_speeds("memchr", times[MEMCHR], runs, mb);
 	print_speeds("build", times[BUILD], runs, mb);
-	print_speeds("threaded", times[THREADED], runs, mb);
 	print_speeds("index", times[INDEX], runs, mb);
 	print_speeds("records_s", times[BUILD], runs, (double)w.count / 1e6);
 	puts("}");

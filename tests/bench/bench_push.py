@@ -8,7 +8,7 @@ same files there itself, and how many requests S3 gets for each.
 The peer is `aws s3 cp --recursive` where that is installed, else curl, which signs too. Its files are the same ones, as they lie in the
 tree. A second row has gzip files: there nobody packs anything, and both move the same bytes. A third has gzip files that name their code
 file, as those of Windows do: each is two objects, for S3 finds an object by one name only. Rounds alternate; the figure is the best of
-each. --json: as bench.py reads it. docs/performance.md says more."""
+each. --json: as bench.py reads it. docs/measurements.md says more."""
 
 import argparse
 import json

@@ -173,7 +173,7 @@ class Inputs:
         return modules, offsets
 
     def real_beside_corpus(self):
-        """The real file where a peer finds it: (label, module, path)"""
+        """The real file in the bucket of the corpus: (label, module, path)"""
         label, module, path = self.real()
 
         def link(part):

@@ -5,7 +5,6 @@ import re
 import statistics
 from dataclasses import dataclass, field
 
-USERS, DEVELOPERS = "users", "developers"
 BEGIN, END = "<!-- bench: {} -->", "<!-- bench: end -->"
 
 
@@ -16,7 +15,6 @@ class Line:
 
     key: str
     group: str
-    table: str
     title: str
     target: str
     unit: str
@@ -26,58 +24,45 @@ class Line:
 
 # fmt: off
 LINES = [
-    Line("warm", "warm", USERS, "warm crash reports, 16 connections", ">= 0.72", "x null", "Warm: rate of an empty responder",
+    Line("warm", "warm", "warm crash reports, 16 connections", ">= 0.72", "x null", "Warm: rate of an empty responder",
          "lookups and JSON, which the null responder does not do"),
-    Line("warm-p99", "warm", USERS, "their p99", "<= 1.7", "x null", "Warm: slowest hundredth",
+    Line("warm-p99", "warm", "their p99", "<= 1.7", "x null", "Warm: slowest hundredth",
          "16 requests share two cores with nginx and the client"),
-    Line("open", "open", USERS, "p99, open loop at half that rate", "<= 2", "x null", "Warm, half load: slowest hundredth",
+    Line("open", "open", "p99, open loop at half that rate", "<= 2", "x null", "Warm, half load: slowest hundredth",
          "a request waits for a core while another is answered"),
-    Line("beside-loads", "beside", USERS, "p99 beside four loads of half a GB", "<= 3", "x idle", "Warm beside four huge loads",
+    Line("beside-loads", "beside", "p99 beside four loads of half a GB", "<= 3", "x idle", "Warm beside four huge loads",
          "loads, nginx and the bucket share the two cores"),
-    Line("far", "stack", USERS, "cold stack, five modules, distant bucket", "<= 1.05", "x curl -Z", "New crash, bucket far away",
+    Line("far", "stack", "cold stack, five modules, distant bucket", "<= 1.05", "x curl -Z", "New crash, bucket far away",
          "the last bytes are still to be inflated and read when curl is done"),
-    Line("near", "stack", USERS, "cold stack, near bucket", "<= 1.05", "x curl -Z", "New crash, bucket near",
+    Line("near", "stack", "cold stack, near bucket", "<= 1.05", "x curl -Z", "New crash, bucket near",
          "to inflate and read 80 MB takes longer than the transfer"),
-    Line("large-far", "large", USERS, "Firefox-sized module, distant: above the transfer", "<= 0.1", "s", "Firefox, bucket far away",
+    Line("large-far", "large", "Firefox-sized module, distant: above the transfer", "<= 0.1", "s", "Firefox, bucket far away",
          "what arrives last is inflated, read and made into pages after the transfer"),
-    Line("large-near", "large", USERS, "Firefox-sized module, near", "<= 0.1", "s", "Firefox, bucket near",
+    Line("large-near", "large", "Firefox-sized module, near", "<= 0.1", "s", "Firefox, bucket near",
          "one thread inflates for a second"),
-    Line("restart", "restart", USERS, "known module after a restart", "<= 20", "ms", "Known module after a restart",
+    Line("restart", "restart", "known module after a restart", "<= 20", "ms", "Known module after a restart",
          "root and pages come from memcached, one round trip after the other"),
-    Line("profile", "profile", USERS, "profile of 60,000 frames", "<= 1.4", "x null", "Profile, 60,000 frames",
+    Line("profile", "profile", "profile of 60,000 frames", "<= 1.4", "x null", "Profile, 60,000 frames",
          "nginx waits while frames are looked up; names are copied from scattered memory"),
-    Line("jobs", "profile", USERS, "ten jobs of 10,000 addresses", "<= 1.4", "x null", "Ten jobs of 10,000 addresses",
+    Line("jobs", "profile", "ten jobs of 10,000 addresses", "<= 1.4", "x null", "Ten jobs of 10,000 addresses",
          "nginx waits while frames are looked up; names are copied from scattered memory"),
-    Line("first-byte", "profile", USERS, "10,000 frames: first byte", "<= 5", "ms", "10,000 frames: first byte",
+    Line("first-byte", "profile", "10,000 frames: first byte", "<= 5", "ms", "10,000 frames: first byte",
          "the request is read whole, and its first 512 frames are looked up"),
-    Line("start", "node", USERS, "new node: first answer", "<= 20", "ms", "New node: first answer",
+    Line("start", "node", "new node: first answer", "<= 20", "ms", "New node: first answer",
          "the dynamic linker spends 12 ms on 52 libraries before main begins"),
-    Line("rollout", "node", USERS, "new node: 90 % of the warm rate", "<= 10", "s", "New node: to full speed"),
-    Line("cpu", "warm", USERS, "a million warm requests: processor time", "<= 80", "s", "A million requests: processor",
+    Line("rollout", "node", "new node: 90 % of the warm rate", "<= 10", "s", "New node: to full speed"),
+    Line("cpu", "warm", "a million warm requests: processor time", "<= 80", "s", "A million requests: processor",
          "nginx takes half of it, most of that in the kernel"),
-    Line("memory", "memory", USERS, "memory of cached modules", "<= 1.2", "x pages", "Memory of cached modules",
+    Line("memory", "memory", "memory of cached modules", "<= 1.2", "x pages", "Memory of cached modules",
          "memory of the threads and the allocator"),
-    Line("memcached", "memcached", USERS, "all from memcached, cache of 32 MB", ">= 0.333", "x warm", "Small cache: rate of warm",
+    Line("memcached", "memcached", "all from memcached, cache of 32 MB", ">= 0.333", "x warm", "Small cache: rate of warm",
          "each request fetches, copies and unpacks some 40 pages"),
-    Line("filter", "symbtool", USERS, "`symbtool symbolicate --filter`", ">= 1", "GB/s", "symbtool --filter",
+    Line("filter", "symbtool", "`symbtool symbolicate --filter`", ">= 1", "GB/s", "symbtool --filter",
          "each byte is read more than once"),
-    Line("address-1", "symbtool", USERS, "`symbtool`: one address of a large program", "<= 1.5", "x llvm-symbolizer", "symbtool: one address",
+    Line("address-1", "symbtool", "`symbtool`: one address of a large program", "<= 1.5", "x llvm-symbolizer", "symbtool: one address",
          "more debug information is read than the address needs"),
-    Line("address-2000", "symbtool", USERS, "`symbtool`: 2,000 addresses", "<= 1.5", "x llvm-symbolizer", "symbtool: 2,000 addresses",
+    Line("address-2000", "symbtool", "`symbtool`: 2,000 addresses", "<= 1.5", "x llvm-symbolizer", "symbtool: 2,000 addresses",
          "more debug information is read than the addresses need"),
-    Line("extract", "symbtool", USERS, "`symbtool`: extraction on one thread", "", "x libdw's walk", "symbtool: extraction"),
-    Line("1", "1", DEVELOPERS, "1: records and raw pages of a file, one thread", ">= 0.1", "x memchr", "Line 1",
-         "775 instructions a record: reading 47 %, inlined calls 29, writing 22; the target needs a fifth less"),
-    Line("1b", "1", DEVELOPERS, "1b: on two threads", ">= 1.8", "x line 1", "Line 1b",
-         "one thread makes records and spans: at best 1.78"),
-    Line("1c", "1", DEVELOPERS, "1c: records a second", "", "M/s"),
-    Line("1c-gensym", "1", DEVELOPERS, "1c: generated ones", "", "M/s"),
-    Line("2", "2", DEVELOPERS, "2: cold request, plain bucket", "<= 1.3", "x curl", "Line 2",
-         "sender, receiver and reader take 226 ms of processor time, curl 60 to 80: at best 1.4 to 1.9"),
-    Line("3", "3", DEVELOPERS, "3: cold request, gzip bucket", "<= 0.22", "x curl and gunzip", "Line 3",
-         "one thread inflates for 108 ms, and 40 ms more cannot be shared: at best 0.24"),
-    Line("4", "4", DEVELOPERS, "4: line 3 on half a gigabyte", "<= 0.4", "x curl and gunzip", "Line 4",
-         "one thread inflates; the last records, spans and the requested pages follow"),
 ]
 # fmt: on
 BY_KEY = {line.key: line for line in LINES}
@@ -110,7 +95,6 @@ class Row:
     of ours, for pair.py."""
 
     line: str
-    table: str
     title: str
     target: str = ""
     unit: str = ""
@@ -120,7 +104,6 @@ class Row:
     n: int = 1
     ours: str = ""
     against: str = ""
-    peer: str = ""
     wall: str = ""
     note: str = ""
     short: str = ""
@@ -149,12 +132,11 @@ class Row:
         return self.wall if self.met is False else ""
 
 
-
 def row(key, value=None, **options):
     """The row of a line; value None: it was not measured."""
     line = BY_KEY[key]
     known = {} if value is None else {"figure": value.median, "least": value.least, "most": value.most, "n": len(value.samples)}
-    return Row(line.key, line.table, line.title, line.target, line.unit, wall=line.wall, short=line.short, **known, **options)
+    return Row(line.key, line.title, line.target, line.unit, wall=line.wall, short=line.short, **known, **options)
 
 
 def from_program(program, found):
@@ -164,7 +146,7 @@ def from_program(program, found):
     for one in lines:
         name = str(one.get("line") or one.get("name") or program)
         spread = one.get("spread") if isinstance(one.get("spread"), (list, tuple)) else (one.get("min"), one.get("max"))
-        rows.append(Row(name, USERS, name, str(one.get("target") or ""), str(one.get("unit") or ""), one.get("figure"), spread[0], spread[-1],
+        rows.append(Row(name, name, str(one.get("target") or ""), str(one.get("unit") or ""), one.get("figure"), spread[0], spread[-1],
                         int(one.get("n") or (2 if spread[0] is not None else 1)), str(one.get("ours") or ""), str(one.get("against") or ""),
                         pair="/".join(filter(None, [one.get("ours"), one.get("against")])), wall=str(one.get("wall") or ""), note=str(one.get("note") or ""), short=str(one.get("short") or name), met=one.get("met")))  # fmt: skip
     return rows
@@ -173,24 +155,15 @@ def from_program(program, found):
 # ---- text ----
 
 
-def cells_of(r):
-    return [r.title, r.shown(), r.target or "-", r.verdict(), "; ".join(filter(None, [r.ours, r.against])), r.peer]
-
-
-def print_tables(rows):
-    for table, title in ((USERS, "What users feel"), (DEVELOPERS, "The mechanism")):
-        of_table = [r for r in rows if r.table == table]
-        if not of_table:
-            continue
-        cells = [[title, "figure (least to most)", "target", "", "ours; the limit", "the peer"], *map(cells_of, of_table)]
-        columns = 6 if any(r.peer for r in of_table) else 5
-        widths = [max(len(c[i]) for c in cells) for i in range(columns)]
-        print()
-        for c in cells:
-            print("  ".join(text.ljust(width) for text, width in zip(c, widths)).rstrip())
-        for r in of_table:
-            for text in filter(None, (r.because() and "the wall: " + r.because(), r.note)):
-                print(f"  {r.title}: {text}")
+def print_table(rows):
+    cells = [["What users feel", "figure (least to most)", "target", "", "ours; the limit"]]
+    cells += [[r.title, r.shown(), r.target or "-", r.verdict(), "; ".join(filter(None, [r.ours, r.against]))] for r in rows]
+    widths = [max(len(c[i]) for c in cells) for i in range(5)]
+    for c in cells:
+        print("  ".join(text.ljust(width) for text, width in zip(c, widths)).rstrip())
+    for r in rows:
+        for text in filter(None, (r.because() and "the wall: " + r.because(), r.note)):
+            print(f"  {r.title}: {text}")
 
 
 # ---- docs/performance.md ----
@@ -200,17 +173,14 @@ def markdown_cells(r):
     figure = "not measured" if r.figure is None else short(r.figure)
     if r.n > 1 and r.figure is not None and r.least is not None:
         figure += f" ({short(r.least)}–{short(r.most)})"
-    return [r.title, f"**{figure}**" if r.met is False else figure, f"{r.target} {r.unit}".strip(), r.pair, r.peer]
+    return [r.title, f"**{figure}**" if r.met is False else figure, f"{r.target} {r.unit}".strip(), r.pair]
 
 
-def markdown_table(rows, table):
-    of_table = [r for r in rows if r.table == table]
-    columns = 5 if any(r.peer for r in of_table) else 4
-    heads = ["line", "figure", "target", "ours/limit", "the peer"]
-    out = ["| " + " | ".join(heads[:columns]) + " |", "|" + "---|" * columns]
-    out += ["| " + " | ".join(c.replace("|", "\\|") for c in markdown_cells(r)[:columns]) + " |" for r in of_table]
+def markdown_table(rows):
+    out = ["| line | figure | target | ours/limit |", "|---|---|---|---|"]
+    out += ["| " + " | ".join(c.replace("|", "\\|") for c in markdown_cells(r)) + " |" for r in rows]
     reasons = {}
-    for r in of_table:
+    for r in rows:
         reason = r.note if r.figure is None else r.because()
         if reason:
             reasons.setdefault(reason, []).append(r.short or r.title)
@@ -221,11 +191,10 @@ def markdown_table(rows, table):
 
 
 def write_markdown(path, rows, about):
-    """Puts the tables, and what they were measured on, between the page's markers."""
+    """Puts the table, and what it was measured on, between the page's markers."""
     with open(path, encoding="utf-8") as f:
         text = f.read()
-    parts = {"about": about, **{t: markdown_table(rows, t) for t in (USERS, DEVELOPERS)}}
-    for name, part in parts.items():
+    for name, part in (("about", about), ("users", markdown_table(rows))):
         begin = BEGIN.format(name)
         if text.count(begin) != 1:
             raise ValueError(f"{path} has not one {begin}")
@@ -238,10 +207,6 @@ def write_markdown(path, rows, about):
         f.write(text)
 
 
-def tables_of(text):
-    """{table: titles of its rows} of such a page."""
-    found = {}
-    for table in (USERS, DEVELOPERS):
-        part = text.split(BEGIN.format(table))[1].split(END)[0]
-        found[table] = re.findall(r"^\| (.*?) \|", part, re.M)[1:]
-    return found
+def titles_of(text):
+    """Of the rows of such a page."""
+    return re.findall(r"^\| (.*?) \|", text.split(BEGIN.format("users"))[1].split(END)[0], re.M)[1:]

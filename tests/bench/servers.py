@@ -87,10 +87,10 @@ class NullResponder(Server):
 class Service:
     """memcached, symbolicated and the nginx before it, and the same nginx before the null responder."""
 
-    def __init__(self, directory, inputs, build, link_port=None):
+    def __init__(self, directory, inputs, build):
         self.directory, self.build = directory, build
         self.bucket = StaticBucket(directory, inputs.directory)
-        self.link = Link(directory, build, self.bucket, link_port or free_port())
+        self.link = Link(directory, build, self.bucket, free_port())
         self.memcached = Memcached("memcached", directory, 1024)
         self.daemon = Daemon("symbolicated", directory, {})
         self.nginx = Nginx("nginx", directory, self.daemon.socket)

@@ -26,7 +26,7 @@ from inputs import http_request  # noqa: E402
 from picture import of_target, picture  # noqa: E402
 
 BUILD = os.path.dirname(os.path.abspath(DAEMON[-1]))
-PROGRAMS = [f"tests/bench/{name}" for name in ("bench_dwarf_walk", "bench_parse", "link", "load", "null_responder")]
+PROGRAMS = [f"tests/bench/{name}" for name in ("link", "load", "null_responder")]
 PAGE = os.path.join(ROOT, "docs", "performance.md")
 
 
@@ -158,18 +158,16 @@ def test_every_line_of_the_benchmark_works(programs, tmp_path):
         rows = {r["line"]: r for r in json.load(f)["rows"]}
     assert set(rows) == {line.key for line in report.LINES if line.group in groups}
     assert all(r["figure"] is not None for r in rows.values())
-    written = report.tables_of(page.read_text(encoding="utf-8"))
-    assert written[report.USERS] + written[report.DEVELOPERS] == [r["title"] for r in rows.values()]
-    assert image.read_text(encoding="utf-8").count('class="track"') == sum(bool(r["target"]) and r["table"] == report.USERS for r in rows.values())
+    assert report.titles_of(page.read_text(encoding="utf-8")) == [r["title"] for r in rows.values()]
+    assert image.read_text(encoding="utf-8").count('class="track"') == sum(bool(r["target"]) for r in rows.values())
 
 
 def test_the_page_has_the_lines_of_the_benchmark():
     """In their order; what other programs measure may follow."""
     with open(PAGE, encoding="utf-8") as f:
-        found = report.tables_of(f.read())
-    for table, titles in found.items():
-        wanted = [line.title for line in report.LINES if line.table == table]
-        assert titles[: len(wanted)] == wanted, "run bench.py --markdown docs/performance.md"
+        found = report.titles_of(f.read())
+    wanted = [line.title for line in report.LINES]
+    assert found[: len(wanted)] == wanted, "run bench.py --markdown docs/performance.md"
 
 
 def test_the_picture_has_room_for_its_labels():
@@ -194,8 +192,8 @@ def test_what_another_program_printed_is_read():
 
 
 def test_the_picture_shows_both_kinds_of_targets_alike():
-    less = report.Row("a", report.USERS, "a", "<= 2", "s", 1.0)
-    more = report.Row("b", report.USERS, "b", ">= 0.5", "x", 1.0)
+    less = report.Row("a", "a", "<= 2", "s", 1.0)
+    more = report.Row("b", "b", ">= 0.5", "x", 1.0)
     assert of_target(less, less.figure) == of_target(more, more.figure) == 0.5 and less.met and more.met
     assert of_target(more, 0.25) == 2.0 and of_target(less, -1.0) == 0.0
 
