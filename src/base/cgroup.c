@@ -140,3 +140,9 @@ uint64_t cgroup_processors(const char *root)
 {
 	return limit_of(root, "cpu", processors_of);
 }
+
+unsigned cgroup_cores(const char *root)
+{
+	uint64_t limit = cgroup_processors(root);
+	return limit >= 1000000 ? 1000 : limit ? (unsigned)((limit + 999) / 1000) : 1;
+}

@@ -12,5 +12,7 @@ uint64_t cgroup_memory(const char *root);
 uint64_t machine_memory(const char *root);
 /* Thousandths of a processor core; UINT64_MAX: no limit. */
 uint64_t cgroup_processors(const char *root);
+/* Whole cores, rounded up: from 1 to 1,000. */
+unsigned cgroup_cores(const char *root);
 
 #endif

@@ -15,13 +15,11 @@
 
 /* ---- cores ---- */
 
-static unsigned allowed; /* by the control groups, rounded up */
+static unsigned allowed; /* by the control groups */
 
 static void count_cores(void)
 {
-	uint64_t limit = cgroup_processors("");
-	allowed = limit < 1000000 ? (unsigned)((limit + 999) / 1000) : 1000;
-	allowed += !allowed;
+	allowed = cgroup_cores("");
 }
 
 unsigned cores_count(void)

@@ -15,17 +15,23 @@
 #include <time.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "alloc_fail.h"
+#include "base/clock.h"
 #include "base/gzip.h"
 #include "cache/outcomes.h"
 #include "cache/page_cache.h"
 #include "json/request.h"
 #include "objects/bucket_backend.h"
+#include "objects/store.h"
 #include "offmap_tools.h"
 #include "seed.h"
 #include "records/pages.h"
 #include "sym/reader.h"
+#include "uploads/layout.h"
 #include "uploads/sets.h"
 #include "work.h"
 
@@ -38,6 +44,9 @@ struct bomb {
 	uint32_t pages;      /* out: code pages */
 	enum err err;        /* out */
 };
+
+/* Of what the server has stored. */
+static struct store_client *client;
 
 static double cpu_seconds(void)
 {
@@ -444,35 +453,38 @@ static void test_keys(void **state)
 
 /* ---- symbfiles ---- */
 
-static unsigned uploads;
+static char uploads_root[] = "/tmp/test-bombs-XXXXXX";
 
-enum err __wrap_store_list(struct store_client *c, const char *path, store_found *found, void *arg,
-        const atomic_bool *cancel, struct error *e);
-
-/* A set whose only part was uploaded again and again, with other bytes, and never had a manifest. */
-enum err __wrap_store_list(struct store_client *c, const char *path, store_found *found, void *arg,
-        const atomic_bool *cancel, struct error *e)
+static void in_uploads(const char *what)
 {
-	char name[100];
-	(void)c, (void)path, (void)cancel, (void)e;
-	for (unsigned i = 0; i < uploads; i++) {
-		snprintf(name, sizeof name, "ranges/set/0.1.%032x.1.1.0", i);
-		found(arg, str_from(name), 1, i);
-	}
-	return ERR_OK;
+	char command[3 * STORE_PATH_MAX];
+	snprintf(command, sizeof command, "cd %s && %s", uploads_root, what);
+	assert_int_equal(system(command), 0);
 }
 
+/* A set whose only part was uploaded again and again, with other bytes, and never had a manifest. */
 static void make_uploads(struct buffer *t, unsigned n)
 {
+	char set[STORE_PATH_MAX], path[2 * STORE_PATH_MAX];
 	(void)t;
-	uploads = n;
+	layout_set(set, &(struct file_id){0}, SYMBFILE_RANGES, "set");
+	in_uploads("rm -rf ./*");
+	snprintf(path, sizeof path, "mkdir -p %s", set);
+	in_uploads(path);
+	for (unsigned i = 0; i < n; i++) {
+		const struct timespec times[2] = {{.tv_sec = 1 + i}, {.tv_sec = 1 + i}};
+		snprintf(path, sizeof path, "%s/%s/0.1.%032x.1.1.0", uploads_root, set, i);
+		int fd = open(path, O_CREAT | O_WRONLY, 0600);
+		assert_true(fd >= 0 && write(fd, "x", 1) == 1 && futimens(fd, times) == 0);
+		close(fd);
+	}
 }
 
 static bool get_sets(void *arg)
 {
 	struct bomb *b = arg;
 	struct symbfile_sets sets;
-	b->err = symbfile_sets_get(&sets, NULL, &(struct file_id){0}, NULL, &(struct error){0});
+	b->err = symbfile_sets_get(&sets, client, &(struct file_id){0}, NULL, &(struct error){0});
 	b->text_bytes = !b->err && sets.count == 1 && sets.items[0].have_count == 1
 	                        ? strtoul(strchr(sets.items[0].have[0].path, '.') + 3, NULL, 16)
 	                        : 0;
@@ -483,9 +495,21 @@ static bool get_sets(void *arg)
 static void test_uploads(void **state)
 {
 	struct bomb b;
+	struct error e;
+	char url[100];
 	(void)state;
+	assert_non_null(mkdtemp(uploads_root));
+	snprintf(url, sizeof url, "file://%s", uploads_root);
+	const struct config config = {
+	        .symbfile_store = url, .bucket_total_timeout = 60 * SECOND, .bucket_max_size = 1 << 30};
+	struct symbfile_store *store = symbfile_store_new(&config, &e);
+	client = store ? store_client_take(store) : NULL;
+	assert_non_null(client);
 	measure_both("uploads of a part", make_uploads, 2000, get_sets, &b);
 	assert_int_equal(b.text_bytes, 2 * rounds(2000) - 1); /* the latest */
+	store_client_give(client);
+	symbfile_store_free(store);
+	in_uploads("rm -r ./* && rmdir \"$PWD\"");
 }
 
 /* What the process knows: as many modules in the cache, and as many that are missing. */
