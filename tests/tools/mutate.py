@@ -53,19 +53,22 @@ NUMBER = re.compile(r"(?<![\w.])(?:0x[0-9a-fA-F]+|\d+)(?=[uUlL]*(?![\w.]))")
 NOT = re.compile(r"(?<![\w)])!(?=[\w(])")
 CONDITION = re.compile(r"\bif \((.*)\)(?= \{$|$)", re.M)
 STATEMENT = re.compile(r"^\t+((?!return\b|goto\b|break\b|continue\b|log_\w+\()[\w.>\-\[\]*]+(?:\(| [-+|&^*/%<>]*= |\+\+|--)[^;{}]*;)$", re.M)
+BEFORE, AFTER = re.compile(r"\S*\s*$"), re.compile(r"\s*\S*")
 ARGUMENTS = re.compile(r"(?<=\w)\(([\w.>\-]+), ([\w.>\-]+)(?=[,)])")
 
 
 class Change:
-    def __init__(self, path, text, start, end, new, kind):
-        self.path, self.start, self.end, self.new, self.kind = path, start, end, new, kind
+    def __init__(self, path, text, start, end, new, kind, function):
+        self.path, self.start, self.end, self.new, self.kind, self.function = path, start, end, new, kind, function
         self.line = text.count("\n", 0, start) + 1
         first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
         self.before = text[first:last].strip()
         self.after = (text[first:start] + new + text[end:last]).strip()
+        near, far = BEFORE.search(text[first:start])[0], AFTER.match(text[end:last])[0]  # what stands beside it
+        self.old, self.replaced = (near + text[start:end] + far).strip(), (near + new + far).strip()
 
     def key(self):
-        return self.path, self.before, self.after
+        return self.path, self.function, f"{self.old} -> {self.replaced}"
 
     def __str__(self):
         return f"{self.path}:{self.line}: {self.kind}: {self.before}  ->  {self.after}"
@@ -79,10 +82,11 @@ def changes_of(path):
     found = []
 
     def add(start, end, new, kind):
-        found.append(Change(path, text, start, end, new, kind))
+        found.append(Change(path, text, start, end, new, kind, name))
 
     for function in FUNCTION.finditer(plain):
         first, last = function.span()
+        name = re.search(r"(\w+)\(", plain[:first].rstrip().rsplit("\n\n", 1)[-1])[1]
         for m in OPERATOR.finditer(plain, first, last):
             for new in SWAPS[m.group()]:
                 add(*m.span(), new, "operator")
@@ -351,16 +355,14 @@ class Trial:
 
 
 def equivalents():
-    """What tests/data/mutants.txt lists: path, before, after and why, a line each, in blocks."""
-    path = os.path.join(ROOT, EQUIVALENT)
+    """What tests/data/mutants.txt lists, in blocks of three lines: path and function, the change, and why."""
     known = {}
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as f:
-            for block in f.read().split("\n\n"):
-                lines = [line for line in block.split("\n") if line and not line.startswith("#")]
-                if lines:
-                    path, before, after, why = lines
-                    known[path, before, after] = why
+    with open(os.path.join(ROOT, EQUIVALENT), encoding="utf-8") as f:
+        for block in f.read().split("\n\n"):
+            lines = [line for line in block.split("\n") if line and not line.startswith("#")]
+            if lines:
+                place, change, why = lines
+                known[(*place.split(), change)] = why
     return known
 
 
