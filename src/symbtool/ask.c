@@ -104,7 +104,7 @@ static enum err open_files(struct asker *a, struct ask_batch *b, struct asked_mo
 	        a->what == ASK_ADDRESSES ? b->addresses : NULL, count, &m->map, &m->why, e);
 }
 
-static struct str text_of(struct offmap_string s)
+static struct str map_text(struct offmap_string s)
 {
 	return (struct str){(const char *)s.data, s.len};
 }
@@ -115,13 +115,13 @@ static enum err set_calls(struct frame_names *names, const struct offmap_answer 
 	struct text_call *calls = arena_alloc(arena, count * sizeof *calls);
 	for (size_t i = 0; i < count && calls; i++) {
 		const struct offmap_call *c = i < a->inline_count ? &a->inlines[i] : &a->frame;
-		calls[i] = (struct text_call){text_of(c->function), text_of(c->file), c->line};
+		calls[i] = (struct text_call){map_text(c->function), map_text(c->file), c->line};
 	}
 	*names = (struct frame_names){REASON_NONE, calls, count, a->function_offset, a->has_size, a->function_size};
 	return calls ? ERR_OK : ERR_NO_MEMORY;
 }
 
-static enum reason reason_of(
+static enum reason why_nameless(
         const struct asker *a, const struct offmap *map, uint64_t address, const struct offmap_answer *answer)
 {
 	if (a->what == ASK_FRAMES)
@@ -140,7 +140,7 @@ static enum err ask_files(
 	}
 	uint64_t address = m->place ? local_place_address(m->place, f->address, f->base) : f->address;
 	err = local_map_look_up(m->map, address, b->arena, &answer);
-	f->names.why = err ? REASON_CORRUPT : reason_of(a, m->map, address, &answer);
+	f->names.why = err ? REASON_CORRUPT : why_nameless(a, m->map, address, &answer);
 	if (!err && answer.found)
 		err = set_calls(&f->names, &answer, b->arena);
 	return err == ERR_NO_MEMORY ? no_memory(e) : ERR_OK;
@@ -178,7 +178,7 @@ static enum err ask_batch(struct asker *a, struct ask_batch *b, struct error *e)
 	return err;
 }
 
-enum err ask(struct asker *a, struct ask_frame *frames, size_t count, struct arena *arena, struct error *e)
+enum err asker_ask(struct asker *a, struct ask_frame *frames, size_t count, struct arena *arena, struct error *e)
 {
 	struct ask_batch b = {.arena = arena};
 	uint32_t *first = arena_alloc(arena, count * sizeof *first);

@@ -75,6 +75,6 @@ bool asker_knows_file(const struct asker *a, uint32_t module);
 /* Answers all frames; each distinct one is looked up once. ERR_NO_MEMORY; or the server's error: frames that it did not
  * answer then have REASON_NO_ANSWER. What is wrong with a module has been reported. Answers are valid until the arena
  * is reset, or local_symbols_settle. */
-enum err ask(struct asker *a, struct ask_frame *frames, size_t count, struct arena *arena, struct error *e);
+enum err asker_ask(struct asker *a, struct ask_frame *frames, size_t count, struct arena *arena, struct error *e);
 
 #endif

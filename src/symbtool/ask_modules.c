@@ -31,7 +31,7 @@ void asker_forget(struct asker *a)
 }
 
 /* Takes over what is in m. */
-static enum err add(struct asker *a, struct asked_module *m, enum err err, struct error *e)
+static enum err add_module(struct asker *a, struct asked_module *m, enum err err, struct error *e)
 {
 	size_t count = a->count;
 	if (!err && !array_append(&a->modules, &a->cap, &count, m, sizeof *m))
@@ -69,7 +69,7 @@ static enum err add_file_id(struct asked_module *m, const char *path, struct str
 }
 
 /* By its FileID; and by its build id, if another file was uploaded, since this was stripped, say. */
-static enum err add_file(struct asked_module *m, const char *path, struct error *e)
+static enum err add_file_ids(struct asked_module *m, const char *path, struct error *e)
 {
 	char hex[BUILD_ID_HEX + 1];
 	struct str name = str_from(basename(path));
@@ -105,19 +105,19 @@ enum err asker_add_word(struct asker *a, const char *word, struct error *e)
 	struct asked_module m = {.by = 0};
 	struct stat st;
 	bool file = stat(word, &st) == 0 && S_ISREG(st.st_mode); /* a directory is none: buckets are made of such */
-	return add(a, &m, (file ? add_file : add_name)(&m, word, e), e);
+	return add_module(a, &m, (file ? add_file_ids : add_name)(&m, word, e), e);
 }
 
 enum err asker_add_files(struct asker *a, char *const *paths, size_t count, struct error *e)
 {
 	struct asked_module m = {.path = strdup(paths[0]), .parts = count > 1 ? paths : NULL, .part_count = count};
-	return add(a, &m, m.path ? ERR_OK : no_memory(e), e);
+	return add_module(a, &m, m.path ? ERR_OK : no_memory(e), e);
 }
 
 enum err asker_add_nothing(struct asker *a, const char *name, struct error *e)
 {
 	struct asked_module m = {.decided = true, .why = REASON_NOT_FOUND, .path = strdup(name)};
-	return add(a, &m, m.path ? ERR_OK : no_memory(e), e);
+	return add_module(a, &m, m.path ? ERR_OK : no_memory(e), e);
 }
 
 /* ---- modules of a text ---- */
@@ -159,7 +159,7 @@ static enum err read_text_module(
 enum err asker_add_text(struct asker *a, const struct text_module *told, struct error *e)
 {
 	struct asked_module m = {.by = 0};
-	return add(a, &m, read_text_module(a, &m, told, e), e);
+	return add_module(a, &m, read_text_module(a, &m, told, e), e);
 }
 
 enum err asker_tell_id(struct asker *a, uint32_t module, const struct text_module *told, struct error *e)

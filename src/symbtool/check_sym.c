@@ -74,7 +74,7 @@ static struct str without_blanks(struct str line)
 	return line;
 }
 
-static const char *reason_of(const struct checker *c, struct str line)
+static const char *damage_of(const struct checker *c, struct str line)
 {
 	if (c->line_len > BREAKPAD_LINE_MAX)
 		return "the line is too long";
@@ -96,7 +96,7 @@ static enum err add_damage(struct checker *c, struct str line, struct error *e)
 	if (!array_reserve(&r->items, &r->cap, r->count + 1, sizeof *r->items))
 		return no_memory(e);
 	struct sym_damage *d = &r->items[r->count++];
-	*d = (struct sym_damage){.number = c->number, .reason = reason_of(c, line)};
+	*d = (struct sym_damage){.number = c->number, .reason = damage_of(c, line)};
 	size_t len = line.len < SYM_LINE_SHOWN ? line.len : SYM_LINE_SHOWN;
 	for (size_t i = 0; i < len; i++)
 		d->text[i] = line.data[i] >= 0x20 && line.data[i] < 0x7f ? line.data[i] : '?';
@@ -119,7 +119,7 @@ static enum err end_line(struct checker *c, struct error *e)
 }
 
 /* A line, or a piece of one. */
-static enum err take_piece(struct checker *c, const uint8_t *data, size_t len, struct error *e)
+static enum err check_piece(struct checker *c, const uint8_t *data, size_t len, struct error *e)
 {
 	bool whole = data[len - 1] == '\n';
 	size_t text = len - whole;
@@ -141,7 +141,7 @@ static enum err take_block(void *arg, const uint8_t *data, size_t len, struct er
 	while (!err && data < end) {
 		const uint8_t *stop = memchr(data, '\n', (size_t)(end - data));
 		size_t n = stop ? (size_t)(stop + 1 - data) : (size_t)(end - data);
-		err = take_piece(arg, data, n, e);
+		err = check_piece(arg, data, n, e);
 		data += n;
 	}
 	return err;
@@ -154,7 +154,7 @@ static enum err conclude(struct checker *c, enum err err, struct error *e)
 	uint64_t line = c->number;
 	bool refused = err == ERR_CORRUPT && line > 0;
 	if (!err) {
-		err = c->in_line ? take_piece(c, (const uint8_t *)"\n", 1, e) : ERR_OK;
+		err = c->in_line ? check_piece(c, (const uint8_t *)"\n", 1, e) : ERR_OK;
 		line = c->number;
 		refused = err == ERR_CORRUPT;
 	}
@@ -174,7 +174,7 @@ static enum err conclude(struct checker *c, enum err err, struct error *e)
 	return ERR_OK;
 }
 
-static void print_json(const struct sym_report *r, const char *path)
+static void print_report_json(const struct sym_report *r, const char *path)
 {
 	json_t *damages = json_array();
 	for (size_t i = 0; i < r->count; i++)
@@ -190,7 +190,7 @@ static void print_json(const struct sym_report *r, const char *path)
 	json_decref(o);
 }
 
-static void print_text(const struct sym_report *r, const char *path)
+static void print_report_text(const struct sym_report *r, const char *path)
 {
 	for (size_t i = 0; i < r->count; i++) {
 		print_visible(stdout, path);
@@ -218,7 +218,7 @@ enum err check_sym(const char *path, bool json, bool *sound, struct error *e)
 	enum err err = c.reader && c.line ? conclude(&c, input_read(path, take_block, &c, e), e) : no_memory(e);
 	*sound = !report.damaged && !report.problem[0];
 	if (!err)
-		(json ? print_json : print_text)(&report, path);
+		(json ? print_report_json : print_report_text)(&report, path);
 	symreader_free(c.reader);
 	free(c.line);
 	free(report.items);

@@ -21,14 +21,14 @@ struct cutting {
 	struct progress progress;
 };
 
-static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+static enum err cut_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
 	struct cutting *c = arg;
 	progress_add(&c->progress, 1);
 	return spool_range(&c->cut->kinds[SYMBFILE_RANGES], r, e);
 }
 
-static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+static enum err cut_pad(void *arg, const struct symbfile_pad *p, struct error *e)
 {
 	struct cutting *c = arg;
 	progress_add(&c->progress, 1);
@@ -36,7 +36,7 @@ static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *
 }
 
 /* st: of the file that has these ids. */
-static enum err read_ids(
+static enum err read_own_ids(
         struct cut *c, const char *path, const struct build_id *slice, struct stat *st, struct error *e)
 {
 	const struct view_wanted wanted = {.id = *slice};
@@ -62,7 +62,7 @@ static enum err read_ids(
 static enum err extract(struct cut *c, const char *path, const struct cut_options *options, struct error *e)
 {
 	struct cutting cutting = {.cut = c};
-	struct symbfile_sink sink = {take_range, take_pad, &cutting};
+	struct symbfile_sink sink = {cut_range, cut_pad, &cutting};
 	progress_begin(&cutting.progress, path, "records", 0);
 	enum err err = extract_executable(path, &options->extract, &sink, &c->stats, e);
 	progress_end(&cutting.progress);
@@ -86,7 +86,7 @@ enum err cut_executable(struct cut *c, const char *path, const struct cut_option
 	*c = (struct cut){0};
 	for (unsigned i = 0; i < SYMBFILE_KINDS; i++)
 		c->kinds[i].fd = -1;
-	enum err err = read_ids(c, path, &options->extract.slice, &before, e);
+	enum err err = read_own_ids(c, path, &options->extract.slice, &before, e);
 	for (unsigned i = 0; i < SYMBFILE_KINDS && !err; i++)
 		err = spool_init(&c->kinds[i], options->part_size, options->discard, e);
 	if (!err)

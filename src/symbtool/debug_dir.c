@@ -102,7 +102,8 @@ bool debug_dir_find(const uint8_t *id, size_t len, char found[PATH_MAX])
 	return false;
 }
 
-static enum err fetch(void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
+static enum err fetch_from_dir(
+        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
 {
 	(void)arg;
 	if (debug_dir_find(id, len, found))
@@ -117,5 +118,5 @@ void debug_dir_serve(struct extract_options *options)
 	all.dir = options->debug_dir;
 	all.next = options->fetch;
 	all.next_arg = options->fetch_arg;
-	options->fetch = fetch;
+	options->fetch = fetch_from_dir;
 }

@@ -57,14 +57,14 @@ static void release_signals(const struct sigaction before[SIGNALS])
 
 /* ---- fetching ---- */
 
-struct transfer {
+struct debuginfod_transfer {
 	struct progress progress;
 	long done;
 };
 
 static int on_progress(debuginfod_client *client, long done, long total)
 {
-	struct transfer *t = debuginfod_get_user_data(client);
+	struct debuginfod_transfer *t = debuginfod_get_user_data(client);
 	if (total > 0) { /* otherwise it only reports how often it has asked */
 		t->progress.total = (uint64_t)total;
 		progress_add(&t->progress, done - t->done);
@@ -94,7 +94,7 @@ static void copy_line(char *to, size_t room, const char *from)
 }
 
 /* "url 0 The requested URL returned error: 404"; "url 0 http://..." when it begins. */
-static void read_line(struct account *a, const char *line)
+static void read_account_line(struct account *a, const char *line)
 {
 	static const char cache[] = "checking cache dir ";
 	int at = 0;
@@ -110,7 +110,7 @@ static void read_account(struct account *a)
 	char line[PATH_MAX + 64];
 	rewind(a->file);
 	while (fgets(line, sizeof line, a->file))
-		read_line(a, line);
+		read_account_line(a, line);
 }
 
 /* Removes empty files: the memory of a failure, which says nothing about the next time, and downloads that were begun.
@@ -130,7 +130,7 @@ static void tidy(const struct account *a, const char *hex, const char *name)
 	}
 }
 
-static enum err failure(int status, struct account *a, const char *hex, const char *name, struct error *e)
+static enum err why_not_fetched(int status, struct account *a, const char *hex, const char *name, struct error *e)
 {
 	read_account(a);
 	if (status == -ENOENT && !a->reason[0] && !interrupted)
@@ -142,7 +142,7 @@ static enum err failure(int status, struct account *a, const char *hex, const ch
 	                       : strerror(-status));
 }
 
-static enum err fetch(debuginfod_client *client, enum debuginfod_kind kind, const uint8_t *id, size_t len,
+static enum err fetch_file(debuginfod_client *client, enum debuginfod_kind kind, const uint8_t *id, size_t len,
         char found[PATH_MAX], struct error *e)
 {
 	char hex[BUILD_ID_HEX + 1], *path = NULL;
@@ -154,7 +154,8 @@ static enum err fetch(debuginfod_client *client, enum debuginfod_kind kind, cons
 	int fd = kind == DEBUGINFOD_DEBUG ? debuginfod_find_debuginfo(client, id, (int)len, &path)
 	                                  : debuginfod_find_executable(client, id, (int)len, &path);
 	enum err err =
-	        fd < 0 ? failure(fd, &account, hex, kind == DEBUGINFOD_DEBUG ? "debuginfo" : "executable", e) : ERR_OK;
+	        fd < 0 ? why_not_fetched(fd, &account, hex, kind == DEBUGINFOD_DEBUG ? "debuginfo" : "executable", e)
+	               : ERR_OK;
 	fclose(account.file);
 	if (err)
 		return err;
@@ -172,7 +173,7 @@ enum err debuginfod_fetch(
         enum debuginfod_kind kind, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e)
 {
 	struct sigaction before[SIGNALS];
-	struct transfer t = {.done = 0};
+	struct debuginfod_transfer t = {.done = 0};
 	debuginfod_client *client = debuginfod_begin();
 	if (!client)
 		return no_memory(e);
@@ -180,7 +181,7 @@ enum err debuginfod_fetch(
 	debuginfod_set_user_data(client, &t);
 	debuginfod_set_progressfn(client, on_progress);
 	catch_signals(before);
-	enum err err = fetch(client, kind, id, len, found, e);
+	enum err err = fetch_file(client, kind, id, len, found, e);
 	debuginfod_end(client);
 	progress_end(&t.progress);
 	release_signals(before);

@@ -107,7 +107,8 @@ static enum err add_slice(struct executables *x, const char *path, struct execut
 	return add_executable(x, path, file, e);
 }
 
-static enum err add_file(struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
+static enum err add_named_file(
+        struct executables *x, const char *path, const struct stat *st, bool found, struct error *e)
 {
 	struct executable file = {.sym = is_sym(path), .found = found, .device = st->st_dev, .node = st->st_ino};
 	struct build_id slices[VIEW_SLICES_MAX];
@@ -149,7 +150,7 @@ static enum err take_entry(struct executables *x, const FTSENT *entry, struct er
 		note_other(x, OTHER_LINK);
 		return ERR_OK;
 	}
-	return add_file(x, entry->fts_path, entry->fts_statp, true, e);
+	return add_named_file(x, entry->fts_path, entry->fts_statp, true, e);
 }
 
 static enum err add_directory(struct executables *x, const char *path, struct error *e)
@@ -171,7 +172,7 @@ enum err executables_add(struct executables *x, const char *path, bool recursive
 	if (stat(path, &st) != 0)
 		return error_set(e, ERR_IO, "%s", strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return add_file(x, path, &st, false, e);
+		return add_named_file(x, path, &st, false, e);
 	return recursive ? add_directory(x, path, e)
 	                 : error_set(e, ERR_BAD_REQUEST, "it is a directory: give --recursive");
 }

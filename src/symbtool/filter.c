@@ -300,7 +300,7 @@ static enum err end_batch(struct filter *f, struct error *e)
 }
 
 /* Reads the lines that are there. */
-static enum err read_lines(struct filter *f, bool last, struct error *e)
+static enum err read_text_lines(struct filter *f, bool last, struct error *e)
 {
 	for (size_t piece = READ_BYTES; f->used < f->len;) {
 		size_t left = f->len - f->used, n = left < piece ? left : piece, used;
@@ -336,7 +336,7 @@ static bool wait_for_input(struct text_input *in, int64_t until)
 }
 
 /* What waits for the end of its line, such as a prompt, unless it may be a frame: then it gets its name first. */
-static void pass_on(struct filter *f)
+static void pass_prompt(struct filter *f)
 {
 	unsigned signs;
 	size_t from = f->passed > f->base ? (size_t)(f->passed - f->base) : 0;
@@ -373,14 +373,14 @@ static enum err copy_input(struct filter *f, struct text_input *in, bool is_pipe
 		f->len += n;
 		if (!until)
 			until = clock_now() + patience;
-		err = read_lines(f, end, e);
+		err = read_text_lines(f, end, e);
 		bool late = !err && !end && !wait_for_input(in, until);
 		if (!err && (end || f->used >= BATCH_BYTES || late)) {
 			err = end_batch(f, e);
 			until = 0;
 		}
 		if (!err && late)
-			pass_on(f);
+			pass_prompt(f);
 	}
 	return err || !bad ? err : ERR_IO;
 }

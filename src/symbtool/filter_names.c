@@ -11,8 +11,8 @@
 
 /* What only texts need to know of a module. */
 struct filter_module {
-	bool confirmed;                 /* offsets in its file are such in the image, as a frame told */
-	struct symbol_table *functions; /* of its file; NULL: not needed so far */
+	bool confirmed;                   /* offsets in its file are such in the image, as a frame told */
+	struct function_table *functions; /* of its file; NULL: not needed so far */
 };
 
 struct filter_names {
@@ -47,7 +47,7 @@ void filter_names_free(struct filter_names *n)
 void filter_names_forget(struct filter_names *n)
 {
 	for (uint32_t i = 0; i < n->count; i++)
-		symbol_table_free(n->modules[i].functions);
+		function_table_free(n->modules[i].functions);
 	n->count = 0;
 	asker_forget(n->asker);
 }
@@ -82,8 +82,8 @@ static void place_by_function(
 	uint64_t address;
 	if (!m->functions &&
 	        local_symbols_find(n->local, text_reader_module(b->reader, (uint32_t)f->module), path) == LOCAL_FOUND)
-		m->functions = symbol_table_read(path);
-	if (!m->functions || !symbol_table_find(m->functions, name, f->function_size, &address))
+		m->functions = function_table_read(path);
+	if (!m->functions || !function_table_find(m->functions, name, f->function_size, &address))
 		return;
 	asked->address += address;
 	asked->base = TEXT_ELF;
@@ -154,7 +154,7 @@ enum err filter_names_find(struct filter_names *n, const struct frame_batch *b, 
 		if (b->frames[i].base == TEXT_FUNCTION)
 			place_by_function(n, b, &b->frames[i], &b->asked[i]);
 	if (!err)
-		err = ask(n->asker, b->asked, b->count, b->arena, e);
+		err = asker_ask(n->asker, b->asked, b->count, b->arena, e);
 	drop_guesses(n, b);
 	return err;
 }

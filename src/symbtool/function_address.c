@@ -57,7 +57,7 @@ bool function_address(const char *path, const char *name, uint64_t *address)
 	return found;
 }
 
-struct symbol_table {
+struct function_table {
 	struct elf_file file;
 	struct named_function {
 		const char *name; /* in the file */
@@ -73,7 +73,7 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (x->address > y->address) - (x->address < y->address);
 }
 
-static bool add_functions(struct symbol_table *f)
+static bool add_functions(struct function_table *f)
 {
 	GElf_Shdr header;
 	GElf_Sym symbol;
@@ -94,22 +94,22 @@ static bool add_functions(struct symbol_table *f)
 	return true;
 }
 
-struct symbol_table *symbol_table_read(const char *path)
+struct function_table *function_table_read(const char *path)
 {
 	struct error ignored;
-	struct symbol_table *f = calloc(1, sizeof *f);
+	struct function_table *f = calloc(1, sizeof *f);
 	if (f && elf_file_open(&f->file, path, &ignored)) {
 		free(f);
 		return NULL;
 	}
 	if (f && !add_functions(f)) {
-		symbol_table_free(f);
+		function_table_free(f);
 		return NULL;
 	}
 	return f;
 }
 
-void symbol_table_free(struct symbol_table *f)
+void function_table_free(struct function_table *f)
 {
 	if (!f)
 		return;
@@ -118,14 +118,14 @@ void symbol_table_free(struct symbol_table *f)
 	free(f);
 }
 
-static int compare(struct str name, const char *other)
+static int compare_names(struct str name, const char *other)
 {
 	int order = strncmp(name.data, other, name.len);
 	return order ? order : other[name.len] ? -1 : 0;
 }
 
 /* The kernel counts what stands behind a function up to the next symbol as its own. */
-static bool has_size(const struct symbol_table *f, const struct named_function *item, uint64_t size)
+static bool has_size(const struct function_table *f, const struct named_function *item, uint64_t size)
 {
 	uint64_t next = UINT64_MAX;
 	if (!item->size || (item->size <= size && size - item->size < PADDING_MAX))
@@ -136,17 +136,17 @@ static bool has_size(const struct symbol_table *f, const struct named_function *
 	return size == next - item->address;
 }
 
-bool symbol_table_find(const struct symbol_table *f, struct str name, uint64_t size, uint64_t *address)
+bool function_table_find(const struct function_table *f, struct str name, uint64_t size, uint64_t *address)
 {
 	size_t from = 0, to = f->count, found = 0;
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;
-		if (compare(name, f->items[middle].name) > 0)
+		if (compare_names(name, f->items[middle].name) > 0)
 			from = middle + 1;
 		else
 			to = middle;
 	}
-	for (; from < f->count && compare(name, f->items[from].name) == 0; from++) {
+	for (; from < f->count && compare_names(name, f->items[from].name) == 0; from++) {
 		const struct named_function *item = &f->items[from];
 		if ((found && item->address == *address) || !has_size(f, item, size))
 			continue; /* another symbol of the same function, or another function */

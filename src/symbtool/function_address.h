@@ -13,12 +13,12 @@
 bool function_address(const char *path, const char *name, uint64_t *address);
 
 /* The functions of an ELF file, by name. */
-struct symbol_table;
+struct function_table;
 /* NULL: the file cannot be read, or there is no memory. */
-struct symbol_table *symbol_table_read(const char *path);
-void symbol_table_free(struct symbol_table *f);
+struct function_table *function_table_read(const char *path);
+void function_table_free(struct function_table *f);
 /* The function of this name and size; the kernel counts the padding behind it, too. False: there is none, or several.
  */
-bool symbol_table_find(const struct symbol_table *f, struct str name, uint64_t size, uint64_t *address);
+bool function_table_find(const struct function_table *f, struct str name, uint64_t size, uint64_t *address);
 
 #endif

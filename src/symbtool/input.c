@@ -27,9 +27,9 @@ struct input {
 	struct layer layers[LAYERS];
 };
 
-static enum err add(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e);
+static enum err add_to_layer(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e);
 
-static enum err begin(struct layer *l, struct error *e)
+static enum err begin_layer(struct layer *l, struct error *e)
 {
 	if (l->head.packing == PACKING_NONE)
 		return ERR_OK;
@@ -38,35 +38,35 @@ static enum err begin(struct layer *l, struct error *e)
 	return l->unpacker && l->inflated && unpacker_start(l->unpacker, l->head.packing) ? ERR_OK : no_memory(e);
 }
 
-static enum err pass_on(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
+static enum err unpack_layer(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
 {
 	struct layer *l = &in->layers[level];
 	enum err err = ERR_OK;
 	size_t out = BLOCK;
 	if (!l->unpacker)
-		return add(in, LAYERS, data, len, e);
+		return add_to_layer(in, LAYERS, data, len, e);
 	while (!err && (len > 0 || out == BLOCK)) {
 		err = unpacker_step(l->unpacker, &data, &len, l->inflated, BLOCK, &out);
 		if (err)
 			return error_set(e, err, "%s", unpacker_bad(l->unpacker));
-		err = add(in, level + 1, l->inflated, out, e);
+		err = add_to_layer(in, level + 1, l->inflated, out, e);
 	}
 	return err;
 }
 
-static enum err add(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
+static enum err add_to_layer(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
 {
 	struct layer *l = &in->layers[level];
 	if (level == LAYERS)
 		return len ? in->take(in->arg, data, len, e) : ERR_OK;
 	if (l->head.packing != PACKING_UNKNOWN)
-		return pass_on(in, level, data, len, e);
+		return unpack_layer(in, level, data, len, e);
 	if (!packing_look(&l->head, &data, &len))
 		return ERR_OK;
-	enum err err = begin(l, e);
+	enum err err = begin_layer(l, e);
 	if (!err)
-		err = pass_on(in, level, l->head.bytes, l->head.len, e);
-	return err ? err : pass_on(in, level, data, len, e);
+		err = unpack_layer(in, level, l->head.bytes, l->head.len, e);
+	return err ? err : unpack_layer(in, level, data, len, e);
 }
 
 static enum err end_layers(struct input *in, struct error *e)
@@ -74,7 +74,7 @@ static enum err end_layers(struct input *in, struct error *e)
 	enum err err = ERR_OK;
 	for (struct layer *l = in->layers; l < in->layers + LAYERS && !err; l++) {
 		if (l->head.packing == PACKING_UNKNOWN) /* a few bytes or none */
-			err = add(in, LAYERS, l->head.bytes, l->head.len, e);
+			err = add_to_layer(in, LAYERS, l->head.bytes, l->head.len, e);
 		else if (l->unpacker && !unpacker_complete(l->unpacker))
 			err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(l->unpacker));
 		else if (l->unpacker && unpacker_trails(l->unpacker))
@@ -87,7 +87,7 @@ static enum err read_all(struct input *in, FILE *f, uint8_t *block, struct error
 {
 	enum err err = ERR_OK;
 	for (size_t n; !err && (n = fread(block, 1, BLOCK, f)) > 0;)
-		err = add(in, 0, block, n, e);
+		err = add_to_layer(in, 0, block, n, e);
 	if (!err && ferror(f))
 		err = error_set(e, ERR_IO, "%s", strerror(errno));
 	return err ? err : end_layers(in, e);
@@ -133,7 +133,7 @@ enum err input_symbfile(const char *path, const struct symbfile_sink *sink, stru
 
 /* ---- what it is ---- */
 
-struct head {
+struct file_start {
 	uint8_t *bytes;
 	size_t len, size;
 };
@@ -141,7 +141,7 @@ struct head {
 /* ERR_MISSING, which nothing else returns, once there are enough. */
 static enum err take_head(void *arg, const uint8_t *data, size_t len, struct error *e)
 {
-	struct head *h = arg;
+	struct file_start *h = arg;
 	(void)e;
 	size_t room = h->size - h->len, n = len < room ? len : room;
 	memcpy(h->bytes + h->len, data, n);
@@ -151,7 +151,7 @@ static enum err take_head(void *arg, const uint8_t *data, size_t len, struct err
 
 enum err input_head(const char *path, void *to, size_t size, size_t *len, struct error *e)
 {
-	struct head h = {.bytes = to, .size = size};
+	struct file_start h = {.bytes = to, .size = size};
 	enum err err = input_read(path, take_head, &h, e);
 	*len = h.len;
 	return err == ERR_MISSING ? ERR_OK : err;

@@ -22,7 +22,7 @@ static char *line_end(const struct line_input *l)
 }
 
 /* Makes room for a block and a NUL after it. */
-static enum err make_room(struct line_input *l, struct error *e)
+static enum err line_room(struct line_input *l, struct error *e)
 {
 	if (l->at) {
 		memmove(l->text, l->text + l->at, l->len - l->at);
@@ -44,7 +44,7 @@ static enum err make_room(struct line_input *l, struct error *e)
 
 static enum err read_more(struct line_input *l, struct error *e)
 {
-	enum err err = make_room(l, e);
+	enum err err = line_room(l, e);
 	if (err)
 		return err;
 	ssize_t n = read(STDIN_FILENO, l->text + l->len, l->cap - l->len - 1);

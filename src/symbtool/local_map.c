@@ -30,7 +30,7 @@ struct counted_sink {
 	struct progress progress;
 };
 
-static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+static enum err count_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
 	struct counted_sink *in = arg;
 	progress_add(&in->progress, 1);
@@ -42,7 +42,7 @@ static enum err add_executable(
         struct symbfile_map *map, const char *path, const struct extract_options *options, struct error *e)
 {
 	struct counted_sink in = {.sink = symbfile_map_sink(map)};
-	struct symbfile_sink sink = {.range = take_range, .arg = &in};
+	struct symbfile_sink sink = {.range = count_range, .arg = &in};
 	progress_begin(&in.progress, path, "records", 0);
 	enum err err = extract_executable(path, options, &sink, NULL, e);
 	progress_end(&in.progress);
@@ -74,7 +74,7 @@ static enum err read_breakpad(const char *path, struct offmap **out, struct erro
 	return err;
 }
 
-static enum err add_file(
+static enum err add_to_map(
         struct symbfile_map *map, const char *path, const struct extract_options *options, struct error *e)
 {
 	enum input_kind kind;
@@ -99,7 +99,7 @@ enum err local_map_new(
 	struct symbfile_map *map = symbfile_map_new(&map_options);
 	enum err err = map ? ERR_OK : no_memory(e);
 	for (size_t i = 0; i < count && !err; i++)
-		err = add_file(map, paths[i], options, e);
+		err = add_to_map(map, paths[i], options, e);
 	if (!err && symbfile_map_all(map, out))
 		err = no_memory(e);
 	symbfile_map_free(map);
@@ -107,7 +107,7 @@ enum err local_map_new(
 }
 
 /* The string itself, where it lies in a string page. */
-static enum err resolve(const struct offmap *m, struct offmap_string *s)
+static enum err resolve_string(const struct offmap *m, struct offmap_string *s)
 {
 	if (!s->external)
 		return ERR_OK;
@@ -117,8 +117,8 @@ static enum err resolve(const struct offmap *m, struct offmap_string *s)
 
 static enum err resolve_call(const struct offmap *m, struct offmap_call *c)
 {
-	enum err err = resolve(m, &c->function);
-	return err ? err : resolve(m, &c->file);
+	enum err err = resolve_string(m, &c->function);
+	return err ? err : resolve_string(m, &c->file);
 }
 
 enum err local_map_look_up(const struct offmap *m, uint64_t address, struct arena *arena, struct offmap_answer *a)

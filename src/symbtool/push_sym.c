@@ -42,7 +42,7 @@ struct pushing {
 	struct gzip *gzip; /* what has come of it */
 };
 
-static enum err send(
+static enum err send_sym(
         struct pushing *p, struct str name, struct str id, const uint8_t *data, size_t len, struct error *e)
 {
 	char object[BUCKET_PATH_MAX];
@@ -68,7 +68,7 @@ static enum err send_gzip(struct pushing *p, struct str name, struct str id, str
 {
 	uint8_t *data = NULL;
 	size_t len = 0;
-	enum err err = gzip_finish(p->gzip, &data, &len) ? no_memory(e) : send(p, name, id, data, len, e);
+	enum err err = gzip_finish(p->gzip, &data, &len) ? no_memory(e) : send_sym(p, name, id, data, len, e);
 	free(data);
 	return err;
 }
@@ -91,7 +91,7 @@ struct module_line {
 	struct str id, name;
 };
 
-static enum err read_module(
+static enum err read_module_line(
         struct module_line *m, const char *path, struct str file, enum packing packing, struct error *e)
 {
 	const uint8_t *text = (const uint8_t *)file.data;
@@ -152,10 +152,10 @@ static enum err push_file(struct pushing *p, const char *path, struct buffer *al
 		return err;
 	struct str file = {(const char *)all->data, all->len};
 	enum packing packing = packing_of(all->data, all->len);
-	err = read_module(&m, path, file, packing, e);
+	err = read_module_line(&m, path, file, packing, e);
 	if (err)
 		return err;
-	return is_packed(packing) ? send(p, m.name, m.id, all->data, all->len, e) : send_plain(p, &m, file, e);
+	return is_packed(packing) ? send_sym(p, m.name, m.id, all->data, all->len, e) : send_plain(p, &m, file, e);
 }
 
 /* ---- a ZIP ---- */

@@ -173,7 +173,7 @@ void connection_free(struct server_connection *c)
 	free(c);
 }
 
-static bool add_line(struct curl_slist **list, const char *line)
+static bool add_header(struct curl_slist **list, const char *line)
 {
 	struct curl_slist *longer = curl_slist_append(*list, line);
 	if (longer)
@@ -185,13 +185,13 @@ static bool add_line(struct curl_slist **list, const char *line)
 static bool make_headers(const struct server_connection *c, struct curl_slist **list)
 {
 	char line[8192];
-	bool ok = add_line(list, "Expect:");
+	bool ok = add_header(list, "Expect:");
 	if (c->server->authorization)
-		ok = ok && add_line(list, c->server->authorization);
+		ok = ok && add_header(list, c->server->authorization);
 	for (const char *at = c->request->headers; ok && at && *at;) {
 		const char *end = strchrnul(at, '\n');
 		snprintf(line, sizeof line, "%.*s", (int)(end - at), at);
-		ok = add_line(list, line);
+		ok = add_header(list, line);
 		at = *end ? end + 1 : end;
 	}
 	return ok;
@@ -344,7 +344,7 @@ static const char *cure_of(const struct server_connection *c, CURLcode code, lon
 }
 
 /* A server may reply before it has read everything, so a status counts more than curl's result. */
-static enum err judge(struct server_connection *c, const char *url, CURLcode code, struct error *e)
+static enum err judge_reply(struct server_connection *c, const char *url, CURLcode code, struct error *e)
 {
 	char text[160], shown[SHOWN_MAX], *to = NULL;
 	long status = 0;
@@ -417,7 +417,7 @@ static enum err try_once(struct server_connection *c, struct curl_slist *headers
 	curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
 	*again = !code && status >= 300 && status < 400 && !atomic_load(&c->server->settled) &&
 	         take_redirect(c, c->request->path);
-	enum err err = *again ? ERR_OK : judge(c, url, code, e);
+	enum err err = *again ? ERR_OK : judge_reply(c, url, code, e);
 	free(url);
 	return err;
 }

@@ -69,7 +69,7 @@ static enum err end_part(struct spool *s, struct error *e)
 }
 
 /* Makes sure that the current part has room for a record of at most this many bytes. */
-static enum err make_room(struct spool *s, uint64_t record, struct error *e)
+static enum err room_for_record(struct spool *s, uint64_t record, struct error *e)
 {
 	enum err err = ERR_OK;
 	if (s->writer && !s->empty && symbfile_writer_bound(s->writer) + record > s->part_max)
@@ -91,7 +91,7 @@ enum err spool_range(struct spool *s, const struct symbfile_range *r, struct err
 {
 	uint64_t size = RECORD_MAX + r->func.len + r->line_count * ROW_MAX;
 	size += (r->has_file ? r->file.len : 0) + (r->has_call_file ? r->call_file.len : 0);
-	enum err err = make_room(s, size, e);
+	enum err err = room_for_record(s, size, e);
 	return err ? err : written(s, symbfile_write_range(s->writer, r, e));
 }
 
@@ -100,7 +100,7 @@ enum err spool_pad(struct spool *s, const struct symbfile_pad *p, struct error *
 	uint64_t size = RECORD_MAX + p->count * ROW_MAX;
 	for (size_t i = 0; i < p->count; i++)
 		size += p->frames[i].func.len + p->frames[i].file.len;
-	enum err err = make_room(s, size, e);
+	enum err err = room_for_record(s, size, e);
 	return err ? err : written(s, symbfile_write_pad(s->writer, p, e));
 }
 

@@ -23,7 +23,7 @@ static enum err copy_all(int fd, struct error *e)
 }
 
 /* A path under which standard input can be read repeatedly: its own, or that of a copy. */
-static enum err make_path(char path[PATH_SIZE], struct error *e)
+static enum err path_of_input(char path[PATH_SIZE], struct error *e)
 {
 	struct stat st;
 	int fd = STDIN_FILENO;
@@ -48,7 +48,7 @@ int options_read_files(const struct verb *v, const struct option_row *rows, size
 	for (size_t i = 0; i < o->count; i++) {
 		if (strcmp(o->items[i], "-") != 0)
 			continue;
-		if (!*path && make_path(path, &e)) {
+		if (!*path && path_of_input(path, &e)) {
 			complain("standard input", "%s", e.text);
 			return EXIT_FAILED;
 		}

@@ -66,7 +66,7 @@ static enum err read_some(struct text_input *in, void *to, size_t size, size_t *
 }
 
 /* Moves what is left to the front. */
-static size_t make_room(struct block *b)
+static size_t block_room(struct block *b)
 {
 	memmove(b->bytes, b->bytes + b->at, b->len - b->at);
 	b->len -= b->at;
@@ -76,7 +76,7 @@ static size_t make_room(struct block *b)
 
 static enum err fill_raw(struct text_input *in, struct error *e)
 {
-	size_t room = make_room(&in->raw), n;
+	size_t room = block_room(&in->raw), n;
 	enum err err = read_some(in, in->raw.bytes + in->raw.len, room, &n, e);
 	in->raw.len += n;
 	return err;
@@ -102,7 +102,7 @@ static enum err find_packing(struct text_input *in, struct error *e)
 static enum err fill_unpacked(struct text_input *in, struct error *e)
 {
 	struct block *raw = &in->raw, *b = &in->unpacked;
-	size_t room = make_room(b), n = 0;
+	size_t room = block_room(b), n = 0;
 	while (!n) {
 		enum err err = raw->at == raw->len && !in->end ? fill_raw(in, e) : ERR_OK;
 		if (err)

@@ -14,17 +14,17 @@
 enum { REPLY_MAX = 16 << 20, HEADERS_MAX = 1 << 20 };
 
 /* A part to send. */
-struct job {
+struct part_job {
 	enum symbfile_kind kind;
 	unsigned part;
 	bool last; /* of its set, to be sent after all others */
 };
 
-struct upload {
+struct parts_upload {
 	struct server *server;
 	const struct cut *cut;
 	bool force;
-	struct job *jobs;
+	struct part_job *jobs;
 	unsigned count;  /* up to which they are sent at a time */
 	unsigned others; /* than the last of each set */
 	atomic_uint next;
@@ -145,7 +145,7 @@ static enum err compress_part(const struct spool *s, size_t part, uint8_t **out,
 	return err;
 }
 
-static void print_headers(struct buffer *out, const struct upload *u, const struct job *job)
+static void print_headers(struct buffer *out, const struct parts_upload *u, const struct part_job *job)
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
 	const struct ids *own = &u->cut->own;
@@ -171,7 +171,7 @@ static void print_headers(struct buffer *out, const struct upload *u, const stru
 
 /* *len is the number of bytes sent. */
 static enum err send_part(
-        struct upload *u, struct server_connection *c, const struct job *job, size_t *len, struct error *e)
+        struct parts_upload *u, struct server_connection *c, const struct part_job *job, size_t *len, struct error *e)
 {
 	const struct spool *s = &u->cut->kinds[job->kind];
 	char path[64];
@@ -198,7 +198,7 @@ static enum err send_part(
 }
 
 /* Reports the first failure, but not those that it causes. */
-static void note_result(struct upload *u, enum err err, const struct error *e, uint64_t bytes)
+static void note_result(struct parts_upload *u, enum err err, const struct error *e, uint64_t bytes)
 {
 	pthread_mutex_lock(&u->lock);
 	if (!err) {
@@ -213,13 +213,13 @@ static void note_result(struct upload *u, enum err err, const struct error *e, u
 
 static void *send_parts(void *arg)
 {
-	struct upload *u = arg;
+	struct parts_upload *u = arg;
 	struct error e;
 	struct server_connection *c = connection_new(u->server);
 	if (!c)
 		note_result(u, no_memory(&e), &e, 0);
 	for (unsigned i; c && !atomic_load(&u->server->cancel) && (i = atomic_fetch_add(&u->next, 1)) < u->count;) {
-		const struct job *job = &u->jobs[i];
+		const struct part_job *job = &u->jobs[i];
 		size_t len = 0;
 		enum err err = send_part(u, c, job, &len, &e);
 		note_result(u, err, &e, len);
@@ -241,9 +241,9 @@ void send_in_parallel(void *(*send)(void *arg), void *arg, size_t wanted)
 }
 
 /* The last part of each set that is to be sent stands at the end. Returns how many bytes they have. */
-static uint64_t list_jobs(struct upload *u, const bool *there)
+static uint64_t list_jobs(struct parts_upload *u, const bool *there)
 {
-	struct job last[SYMBFILE_KINDS];
+	struct part_job last[SYMBFILE_KINDS];
 	unsigned sets = 0;
 	uint64_t bytes = 0;
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS; kind++) {
@@ -252,7 +252,7 @@ static uint64_t list_jobs(struct upload *u, const bool *there)
 		while (end && there[end - 1])
 			end--;
 		for (unsigned part = 0; part < end; part++) {
-			struct job job = {(enum symbfile_kind)kind, part, part + 1 == end};
+			struct part_job job = {(enum symbfile_kind)kind, part, part + 1 == end};
 			if (there[part])
 				continue;
 			*(job.last ? &last[sets++] : &u->jobs[u->others++]) = job;
@@ -269,7 +269,7 @@ static uint64_t list_jobs(struct upload *u, const bool *there)
 }
 
 /* A set is complete with its last part, so that one comes when all others are there. */
-static void send_all(struct upload *u, unsigned parallel)
+static void send_all(struct parts_upload *u, unsigned parallel)
 {
 	unsigned all = u->count, others = u->others;
 	u->count = others;
@@ -281,7 +281,7 @@ static void send_all(struct upload *u, unsigned parallel)
 		send_in_parallel(send_parts, u, all - others < parallel ? all - others : parallel);
 }
 
-static enum err find_jobs(struct upload *u, uint64_t *bytes, struct error *e)
+static enum err find_jobs(struct parts_upload *u, uint64_t *bytes, struct error *e)
 {
 	size_t all = u->cut->kinds[SYMBFILE_RANGES].count + u->cut->kinds[SYMBFILE_RETURNPADS].count;
 	bool *there = calloc(all, sizeof *there);
@@ -300,7 +300,7 @@ static enum err find_jobs(struct upload *u, uint64_t *bytes, struct error *e)
 enum err upload_cut(struct server *s, const struct cut *c, const struct upload_options *o, struct upload_counts *counts,
         struct error *e)
 {
-	struct upload u = {.server = s, .cut = c, .force = o->force, .counts = counts, .error = e};
+	struct parts_upload u = {.server = s, .cut = c, .force = o->force, .counts = counts, .error = e};
 	uint64_t bytes = 0;
 	*counts = (struct upload_counts){0};
 	atomic_store(&s->cancel, false);

@@ -20,13 +20,13 @@ static const char usage[] =
         "a symbfile with its place, and each damaged line of a symbol file with its number. The exit code is 1 if\n"
         "anything is wrong.\n";
 
-struct symbfile_counts {
+struct record_counts {
 	uint64_t ranges, pads, lines, frames;
 };
 
 static enum err count_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
-	struct symbfile_counts *c = arg;
+	struct record_counts *c = arg;
 	(void)e;
 	c->ranges++;
 	c->lines += r->line_count;
@@ -35,14 +35,14 @@ static enum err count_range(void *arg, const struct symbfile_range *r, struct er
 
 static enum err count_pad(void *arg, const struct symbfile_pad *p, struct error *e)
 {
-	struct symbfile_counts *c = arg;
+	struct record_counts *c = arg;
 	(void)e;
 	c->pads++;
 	c->frames += p->count;
 	return ERR_OK;
 }
 
-static void print_symbfile(const char *path, const struct symbfile_counts *c, const char *problem, bool json)
+static void print_symbfile(const char *path, const struct record_counts *c, const char *problem, bool json)
 {
 	if (!json) {
 		print_visible(stdout, path);
@@ -63,7 +63,7 @@ static void print_symbfile(const char *path, const struct symbfile_counts *c, co
 /* ERR_CORRUPT is the result we look for, and is printed; other errors are left to the caller. */
 static enum err check_symbfile(const char *path, bool json, bool *sound, struct error *e)
 {
-	struct symbfile_counts c = {0};
+	struct record_counts c = {0};
 	struct symbfile_sink sink = {count_range, count_pad, &c};
 	enum err err = input_symbfile(path, &sink, e);
 	*sound = !err;

@@ -66,7 +66,7 @@ static void print_pad(const struct symbfile_pad *p)
 	}
 }
 
-static enum err take_range(void *arg, const struct symbfile_range *r, struct error *e)
+static enum err dump_range(void *arg, const struct symbfile_range *r, struct error *e)
 {
 	struct dump *d = arg;
 	if (d->json)
@@ -76,7 +76,7 @@ static enum err take_range(void *arg, const struct symbfile_range *r, struct err
 	return end_record(d, e);
 }
 
-static enum err take_pad(void *arg, const struct symbfile_pad *p, struct error *e)
+static enum err dump_pad(void *arg, const struct symbfile_pad *p, struct error *e)
 {
 	struct dump *d = arg;
 	if (d->json)
@@ -90,7 +90,7 @@ static bool dump_file(void *arg, const char *path, bool json, struct error *e)
 {
 	struct dump *d = arg;
 	d->json = json;
-	struct symbfile_sink sink = {take_range, take_pad, d};
+	struct symbfile_sink sink = {dump_range, dump_pad, d};
 	return !file_kind_explain(path, TAKES_SYMBFILE, input_symbfile(path, &sink, e), e);
 }
 

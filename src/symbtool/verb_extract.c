@@ -92,7 +92,7 @@ static enum err write_kind(
 	return err;
 }
 
-static void print_json(const struct cut *c, int64_t elapsed)
+static void print_extracted(const struct cut *c, int64_t elapsed)
 {
 	char id[FILE_ID_HEX + 1];
 	struct rusage usage_now;
@@ -128,7 +128,7 @@ static enum err extract_one(const struct extract *x, const char *path, struct er
 	for (unsigned kind = 0; kind < SYMBFILE_KINDS && !err && !x->cut.discard; kind++)
 		err = write_kind(x, &cut, path, kind, e);
 	if (!err && x->json)
-		print_json(&cut, elapsed);
+		print_extracted(&cut, elapsed);
 	else if (!err && x->cut.discard)
 		print_dry(&cut, path, elapsed);
 	cut_release(&cut);

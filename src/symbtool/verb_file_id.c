@@ -29,7 +29,7 @@ struct known_as {
 };
 
 /* slice: of a universal file; NULL: it is none. */
-static enum err read_ids(struct known_as *k, int fd, const struct build_id *slice, struct error *e)
+static enum err read_known_ids(struct known_as *k, int fd, const struct build_id *slice, struct error *e)
 {
 	struct view_wanted wanted = {.base = 0};
 	struct error not_readable;
@@ -52,7 +52,7 @@ static const char *unless_empty(const char *text)
 	return text[0] ? text : NULL;
 }
 
-static void print_json(const struct known_as *k, const char *path)
+static void print_ids_json(const struct known_as *k, const char *path)
 {
 	json_t *o = json_pack("{s:s, s:s}", "hex", k->hex, "base64", k->base64);
 	bool ok = json_set_text(o, "build_id", unless_empty(k->build_id)) &&
@@ -72,7 +72,7 @@ static void print_id(const char *name, const char *id)
 	putchar('\n');
 }
 
-static void print_text(const struct known_as *k, const char *path)
+static void print_ids_text(const struct known_as *k, const char *path)
 {
 	printf("%s %s ", k->hex, k->base64);
 	print_visible(stdout, path);
@@ -93,9 +93,9 @@ static bool print_ids(void *arg, const char *path, bool json, struct error *e)
 	size_t count = view_slices(slices, fd), i = 0;
 	enum err err = ERR_OK;
 	do {
-		err = read_ids(&k, fd, count ? &slices[i] : NULL, e);
+		err = read_known_ids(&k, fd, count ? &slices[i] : NULL, e);
 		if (!err)
-			(json ? print_json : print_text)(&k, path);
+			(json ? print_ids_json : print_ids_text)(&k, path);
 	} while (!err && ++i < count);
 	close(fd);
 	return !err;

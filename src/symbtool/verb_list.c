@@ -32,7 +32,7 @@ static const char remove_usage[] = "Usage: symbtool remove [OPTION]... --url URL
 
 enum { PAGE = 200, PATH_BYTES = 4096 };
 
-struct asking {
+struct uploads_command {
 	struct server server;
 	const char *uploader, *set;
 	uint64_t limit;
@@ -43,7 +43,7 @@ struct asking {
 /* ---- requests ---- */
 
 /* Releases the path. NULL on failure. */
-static json_t *ask(struct asking *a, const char *method, struct buffer *path, struct error *e)
+static json_t *request(struct uploads_command *a, const char *method, struct buffer *path, struct error *e)
 {
 	json_t *root = NULL;
 	if (buffer_append(path, "", 1))
@@ -66,20 +66,20 @@ static void add_escaped(struct buffer *path, const char *before, const char *tex
 
 /* ---- list ---- */
 
-static const char *text_of(const json_t *set, const char *key)
+static const char *member_text(const json_t *set, const char *key)
 {
 	const char *text = json_string_value(json_object_get(set, key));
 	return text ? text : "-";
 }
 
-static void print_headings(const struct asking *a)
+static void print_headings(const struct uploads_command *a)
 {
 	if (!a->json)
 		printf("  %-32s %-20s %-10s %12s %-15s %s %s %s\n", "file id", "time", "kind", "bytes", "quality",
 		        "program", "uploader", "set");
 }
 
-static void print_set(const struct asking *a, const char *file_id, json_t *set)
+static void print_set(const struct uploads_command *a, const char *file_id, json_t *set)
 {
 	if (a->json) {
 		json_object_set_new(set, "file_id", json_string(file_id));
@@ -91,20 +91,22 @@ static void print_set(const struct asking *a, const char *file_id, json_t *set)
 	struct buffer line;
 	buffer_init(&line, SIZE_MAX);
 	buffer_printf(&line, "%c %s %-20s %-10s %12" JSON_INTEGER_FORMAT " %-15s %s %s %s%s", answers ? '*' : ' ',
-	        file_id, text_of(set, "time"), text_of(set, "kind"), json_integer_value(json_object_get(set, "size")),
-	        pending ? "not complete" : text_of(set, "quality"), text_of(set, "program"), text_of(set, "uploader"),
-	        text_of(set, "set"), json_is_true(json_object_get(set, "forced")) ? " forced" : "");
+	        file_id, member_text(set, "time"), member_text(set, "kind"),
+	        json_integer_value(json_object_get(set, "size")),
+	        pending ? "not complete" : member_text(set, "quality"), member_text(set, "program"),
+	        member_text(set, "uploader"), member_text(set, "set"),
+	        json_is_true(json_object_get(set, "forced")) ? " forced" : "");
 	print_visible_str(stdout, (struct str){(const char *)line.data, line.len});
 	putchar('\n');
 	buffer_release(&line);
 }
 
-static enum err list_one(struct asking *a, const char *id, struct error *e)
+static enum err list_one(struct uploads_command *a, const char *id, struct error *e)
 {
 	struct buffer path;
 	buffer_init(&path, PATH_BYTES);
 	add_escaped(&path, "/api/symbols/", id);
-	json_t *root = ask(a, NULL, &path, e);
+	json_t *root = request(a, NULL, &path, e);
 	if (!root)
 		return e->code;
 	json_t *sets = json_object_get(root, "sets");
@@ -116,7 +118,7 @@ static enum err list_one(struct asking *a, const char *id, struct error *e)
 	return err;
 }
 
-static enum err list_all(struct asking *a, struct error *e)
+static enum err list_all(struct uploads_command *a, struct error *e)
 {
 	char after[512] = "";
 	uint64_t left = a->limit;
@@ -129,13 +131,13 @@ static enum err list_all(struct asking *a, struct error *e)
 			add_escaped(&path, "&uploader=", a->uploader);
 		if (*after)
 			add_escaped(&path, "&after=", after);
-		json_t *root = ask(a, NULL, &path, e);
+		json_t *root = request(a, NULL, &path, e);
 		if (!root)
 			return e->code;
 		json_t *sets = json_object_get(root, "sets");
 		const char *next = json_string_value(json_object_get(root, "next"));
 		for (size_t i = 0; i < json_array_size(sets) && left; i++, left--)
-			print_set(a, text_of(json_array_get(sets, i), "file_id"), json_array_get(sets, i));
+			print_set(a, member_text(json_array_get(sets, i), "file_id"), json_array_get(sets, i));
 		snprintf(after, sizeof after, "%s", next ? next : "");
 		json_decref(root);
 	} while (left && *after);
@@ -144,14 +146,14 @@ static enum err list_all(struct asking *a, struct error *e)
 
 /* ---- remove ---- */
 
-static enum err remove_one(struct asking *a, const char *id, struct error *e)
+static enum err remove_one(struct uploads_command *a, const char *id, struct error *e)
 {
 	struct buffer path;
 	buffer_init(&path, PATH_BYTES);
 	add_escaped(&path, "/api/symbols/", id);
 	if (a->set)
 		add_escaped(&path, "/", a->set);
-	json_t *root = ask(a, "DELETE", &path, e);
+	json_t *root = request(a, "DELETE", &path, e);
 	if (!root)
 		return e->code;
 	if (a->json) {
@@ -169,8 +171,8 @@ static enum err remove_one(struct asking *a, const char *id, struct error *e)
 /* ---- both ---- */
 
 /* An id, or a file that has one. */
-static enum err each_operand(struct asking *a, const char *word,
-        enum err (*one)(struct asking *a, const char *id, struct error *e), struct error *e)
+static enum err each_operand(struct uploads_command *a, const char *word,
+        enum err (*one)(struct uploads_command *a, const char *id, struct error *e), struct error *e)
 {
 	struct build_id slices[VIEW_SLICES_MAX];
 	struct file_id id;
@@ -191,8 +193,8 @@ static enum err each_operand(struct asking *a, const char *word,
 	return err;
 }
 
-static int each_id(const struct verb *v, struct asking *a, const struct operands *ids,
-        enum err (*one)(struct asking *a, const char *id, struct error *e))
+static int each_id(const struct verb *v, struct uploads_command *a, const struct operands *ids,
+        enum err (*one)(struct uploads_command *a, const char *id, struct error *e))
 {
 	struct error e = {0};
 	unsigned failed = 0;
@@ -217,7 +219,7 @@ static int each_id(const struct verb *v, struct asking *a, const struct operands
 
 static int run_list(const struct verb *v, int argc, char **argv)
 {
-	struct asking a = {.limit = 50, .server = {.keyed = true, .retry_time = 30}};
+	struct uploads_command a = {.limit = 50, .server = {.keyed = true, .retry_time = 30}};
 	const struct option_row rows[] = {
 	        SERVER_ROWS(a.server),
 	        KEY_ROWS(a.server),
@@ -240,7 +242,7 @@ static int run_list(const struct verb *v, int argc, char **argv)
 
 static int run_remove(const struct verb *v, int argc, char **argv)
 {
-	struct asking a = {.server = {.keyed = true, .retry_time = 30}};
+	struct uploads_command a = {.server = {.keyed = true, .retry_time = 30}};
 	const struct option_row rows[] = {
 	        SERVER_ROWS(a.server),
 	        KEY_ROWS(a.server),

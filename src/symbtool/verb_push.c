@@ -38,7 +38,7 @@ struct push {
 	pthread_mutex_t lock; /* of what several threads report */
 };
 
-static void print_json(const struct cut *c, const char *path, const struct upload_counts *n)
+static void print_pushed_json(const struct cut *c, const char *path, const struct upload_counts *n)
 {
 	char id[FILE_ID_HEX + 1];
 	file_id_hex(id, &c->id);
@@ -52,7 +52,7 @@ static void print_json(const struct cut *c, const char *path, const struct uploa
 	json_decref(o);
 }
 
-static void print_text(const struct cut *c, const char *path, const struct upload_counts *n)
+static void print_pushed_text(const struct cut *c, const char *path, const struct upload_counts *n)
 {
 	char id[FILE_ID_HEX + 1];
 	file_id_hex(id, &c->id);
@@ -82,7 +82,7 @@ static void tell_nothing(struct push *p)
 	p->failed++;
 }
 
-static void fail(struct push *p, const char *path, const struct error *e)
+static void fail_file(struct push *p, const char *path, const struct error *e)
 {
 	complain(path, "%s", e->text);
 	p->failed++;
@@ -110,7 +110,7 @@ static void note_sym(
 	if (!err)
 		print_sym(p, path, n);
 	else if (!p->hopeless)
-		fail(p, path, e);
+		fail_file(p, path, e);
 	if (err == ERR_FORBIDDEN || err == ERR_UNAVAILABLE || err == ERR_MISSING) {
 		p->hopeless = true;
 		atomic_store(&p->server.cancel, true);
@@ -161,7 +161,7 @@ static void push_one(struct push *p, const struct executable *file)
 	if (err == ERR_MISSING && file->found)
 		p->without++;
 	else if (err)
-		fail(p, file->path, &e);
+		fail_file(p, file->path, &e);
 	if (err)
 		return;
 	cut_warn(&cut, file->path);
@@ -170,11 +170,11 @@ static void push_one(struct push *p, const struct executable *file)
 	p->hopeless = is_hopeless(err);
 	p->pushed += !err;
 	if (err)
-		fail(p, file->path, &e);
+		fail_file(p, file->path, &e);
 	else if (p->json)
-		print_json(&cut, file->path, &counts);
+		print_pushed_json(&cut, file->path, &counts);
 	else
-		print_text(&cut, file->path, &counts);
+		print_pushed_text(&cut, file->path, &counts);
 	flush_output();
 	cut_release(&cut);
 }
@@ -196,10 +196,10 @@ static int push_all(struct push *p, const struct operands *operands)
 	struct error e;
 	for (size_t i = 0; i < p->build_ids.count; i++)
 		if (add_build_id(p, p->build_ids.items[i], &e))
-			fail(p, p->build_ids.items[i], &e);
+			fail_file(p, p->build_ids.items[i], &e);
 	for (size_t i = 0; i < operands->count; i++)
 		if (executables_add(&p->files, operands->items[i], p->recursive, &e))
-			fail(p, operands->items[i], &e);
+			fail_file(p, operands->items[i], &e);
 	executables_pair(&p->files);
 	push_all_syms(p);
 	for (size_t i = 0; i < p->files.count && !p->hopeless; i++)

@@ -78,7 +78,7 @@ static bool is_no_function(const struct symbolicate *s, const char *name)
 	return s->q.function && !strchr(name, '/') && access(name, F_OK) != 0;
 }
 
-static enum err add_module(struct symbolicate *s, char **name, struct error *e)
+static enum err know_module(struct symbolicate *s, char **name, struct error *e)
 {
 	bool first = name == s->q.modules;
 	if (s->server.url)
@@ -91,12 +91,12 @@ static enum err add_module(struct symbolicate *s, char **name, struct error *e)
 	return asker_add_nothing(s->asker, *name, e);
 }
 
-static enum err answer(struct symbolicate *s, struct error *e)
+static enum err answer_batch(struct symbolicate *s, struct error *e)
 {
 	enum err err = ERR_OK;
 	for (uint32_t i = asker_count(s->asker); i < s->q.module_count && !err; i++)
-		err = add_module(s, &s->q.modules[i], e);
-	return err ? err : ask(s->asker, s->q.frames, s->q.count, &s->arena, e);
+		err = know_module(s, &s->q.modules[i], e);
+	return err ? err : asker_ask(s->asker, s->q.frames, s->q.count, &s->arena, e);
 }
 
 static bool has_decimal(const struct question *q)
@@ -127,7 +127,7 @@ static enum err warn_of_decimal(struct symbolicate *s, struct error *e)
 	tell_decimal(s);
 	if (s->warned || !question_read_as_hex(&s->q, HEX_TRIED))
 		return ERR_OK;
-	enum err err = answer(s, e);
+	enum err err = answer_batch(s, e);
 	for (size_t i = 0; i < s->q.count && !err && !s->warned; i++) {
 		const struct ask_frame *f = &s->q.frames[i];
 		struct str function;
@@ -149,7 +149,7 @@ static enum err answer_stacks(struct symbolicate *s, struct error *e)
 	if (err || !s->q.count)
 		return err;
 	s->asked = true;
-	err = answer(s, e);
+	err = answer_batch(s, e);
 	if (!err && s->json)
 		err = answer_print_json(&s->q, s->asker, e);
 	else if (!err)
@@ -289,7 +289,7 @@ static int run_filter(const struct verb *v, struct symbolicate *s, const struct 
 	return err == ERR_BAD_REQUEST || err == ERR_CONFIG ? EXIT_USAGE : err ? EXIT_FAILED : EXIT_DONE;
 }
 
-static enum err start(struct symbolicate *s, struct error *e)
+static enum err make_asker(struct symbolicate *s, struct error *e)
 {
 	enum err err = s->server.url ? server_open(&s->server, e) : ERR_OK;
 	if (err)
@@ -301,7 +301,7 @@ static enum err start(struct symbolicate *s, struct error *e)
 
 static enum err symbolicate(struct symbolicate *s, const struct operands *operands, struct error *e)
 {
-	enum err err = start(s, e);
+	enum err err = make_asker(s, e);
 	if (!err)
 		err = read_operands(s, operands, e);
 	if (!err && s->extract.debug_file && s->q.module_count > 1)

@@ -32,7 +32,7 @@ static size_t plain_ascii(const uint8_t *p, size_t n)
 }
 
 /* keep: control characters to print unchanged. */
-static int print_text(FILE *out, struct str text, const char *keep)
+static int print_escaped(FILE *out, struct str text, const char *keep)
 {
 	const uint8_t *at = (const uint8_t *)text.data, *end = at + text.len;
 	int printed = 0;
@@ -55,17 +55,17 @@ static int print_text(FILE *out, struct str text, const char *keep)
 
 int print_visible_str(FILE *out, struct str text)
 {
-	return print_text(out, text, "");
+	return print_escaped(out, text, "");
 }
 
 int print_visible(FILE *out, const char *text)
 {
-	return print_text(out, str_from(text), "");
+	return print_escaped(out, str_from(text), "");
 }
 
 void print_json_text(FILE *out, struct str text)
 {
-	print_text(out, text, "\t\r\n");
+	print_escaped(out, text, "\t\r\n");
 }
 
 json_t *json_of_bytes(const char *text)
