@@ -224,7 +224,7 @@ enum visit_state turnstile_enter(struct turnstile *t, struct visit *v)
 	turns_add(&t->turns, &v->turn);
 	v->state = VISIT_NONE;
 	admit(t, v, &called);
-	if (v->state != VISIT_INSIDE && (v->returns || line_has_room(t, v->turn.client)))
+	if (v->state != VISIT_INSIDE && (v->patient || line_has_room(t, v->turn.client)))
 		join_line(t, v);
 	else if (v->state != VISIT_INSIDE)
 		refuse(t, v);

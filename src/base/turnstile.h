@@ -36,7 +36,7 @@ enum visit_state { VISIT_NONE, VISIT_WAITS, VISIT_INSIDE, VISIT_REFUSED, VISIT_N
 struct visit {
 	struct turn turn; /* his: client; and since */
 	unsigned prefix;  /* his: bits of an IPv6 address that are one client */
-	bool returns;     /* his: it has been inside before, and the line is never too long for it */
+	bool patient;     /* his: the line is never too long for it */
 	/* His. Called once if turnstile_enter said VISIT_WAITS, without a lock, on any thread, when `state` is another.
 	 * NULL: the owner is in turnstile_wait. */
 	void (*called)(struct visit *v);

@@ -26,8 +26,7 @@ enum {
 	GRACE = 5,        /* seconds more that a job has until it begins */
 	START_MS = 30000, /* for the helper's first packet */
 	WANTS_MAX = 8,    /* files that a job may ask for */
-	LOADS_MAX = 1 << 20,
-	FETCHED_MAX = 4, /* of the largest files, for each that is read */
+	FETCHED_MAX = 4,  /* of the largest files, for each that is read */
 };
 
 struct extractors {
@@ -123,8 +122,8 @@ enum err extractors_start(struct extractors **x, const char *path, unsigned para
 	}
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	*made = (struct extractors){.socket = ends[0], .parallel = parallel, .prefix = prefix, .pid = fork()};
-	turnstile_init(&made->places[PLACE_FETCH], TURNSTILE_FETCHES, EXTRACTORS_FETCH * parallel, LOADS_MAX, false);
-	turnstile_init(&made->places[PLACE_READ], TURNSTILE_READS, parallel, LOADS_MAX, false);
+	turnstile_init(&made->places[PLACE_FETCH], TURNSTILE_FETCHES, EXTRACTORS_FETCH * parallel, 0, false);
+	turnstile_init(&made->places[PLACE_READ], TURNSTILE_READS, parallel, 0, false);
 	if (made->pid == 0)
 		be_helper(ends[1], path);
 	close(ends[1]);
@@ -152,7 +151,7 @@ void extractors_stop(struct extractors *x)
 bool extractors_enter(struct extractors *x, enum extractors_place place, struct client_key client, struct visit *visit,
         const atomic_bool *cancel)
 {
-	*visit = (struct visit){.turn.client = client, .prefix = x->prefix, .until = INT64_MAX};
+	*visit = (struct visit){.turn.client = client, .prefix = x->prefix, .patient = true, .until = INT64_MAX};
 	return turnstile_wait(&x->places[place], visit, cancel);
 }
 

@@ -128,7 +128,7 @@ static enum visit_state visit(struct loads *ls, struct load_wait *wait, bool ret
 {
 	wait->visit = (struct visit){.turn.client = wait->client,
 	        .prefix = wait->client_prefix,
-	        .returns = returns,
+	        .patient = returns,
 	        .called = placed,
 	        .until = returns ? INT64_MAX : clock_now() + ls->context->config->cold_wait};
 	return turnstile_enter(&ls->places, &wait->visit);
@@ -866,7 +866,7 @@ static struct load_wait *next_to_come_back(const struct loads *ls)
 	TAILQ_FOREACH(wait, &ls->by_age, by_age)
 		if (wait->gave_back && !first)
 			first = wait;
-		else if (!half && wait->visit.returns && (wait->pending || in_line(wait)))
+		else if (!half && wait->visit.patient && (wait->pending || in_line(wait)))
 			return NULL;
 		else if (!half && !first && wait->held && wait->pending)
 			return NULL;

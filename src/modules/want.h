@@ -94,7 +94,7 @@ enum load_result {
  * One request's wait. Starts zeroed. Only loads.c moves it: to the turnstile of those that load (`visit`), where it
  * stands in line or has a place until it is answered or refused, or others have loaded what it lacked. One that only
  * joins others' loads needs no place. Each gives back its place, and what it holds, when memory is full (`gave_back`),
- * and later `returns`.
+ * and later comes back.
  */
 struct load_wait {
 	/* set by the caller */

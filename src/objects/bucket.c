@@ -409,6 +409,8 @@ static void try_source(struct bucket_client *c, unsigned source, const char *pat
 	struct source_health *health = own ? c->sources->items[source].health : NULL;
 	if (health && result->outcome == BUCKET_FAILED && !c->body.limit)
 		source_health_failed(health, result->elapsed);
+	if (health && result->outcome == BUCKET_OK)
+		source_health_gave(health, result->elapsed);
 	if (health && result->outcome == BUCKET_MISSING)
 		source_health_lacks(health, result->elapsed);
 }

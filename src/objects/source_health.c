@@ -39,7 +39,7 @@ struct source_health {
 	bool runs;
 	pthread_t thread;
 	int64_t ill_since;
-	int64_t answered; /* clock_now() when the thread was last answered; 0: never */
+	int64_t answered; /* clock_now() when the thread, or while it was ill a transfer, was last answered; 0: never */
 	struct error why; /* it is ill */
 };
 
@@ -124,10 +124,10 @@ static void ask_once(struct source_health *h)
 	pthread_mutex_lock(&h->lock);
 	if (atomic_load(&h->stopping))
 		return;
-	if (err)
-		become_ill(h, &why);
-	else
+	if (!err)
 		become_well(h);
+	else if (h->answered < began) /* nor has it given an object meanwhile */
+		become_ill(h, &why);
 	const int64_t now = clock_now(), soon = now + pause;
 	wait_until(h, !err ? now + doubted : began + period > soon ? began + period : soon);
 }
@@ -160,6 +160,16 @@ void source_health_failed(struct source_health *h, int64_t taken)
 		atomic_store(&h->state, worse);
 		pthread_cond_broadcast(&h->changed);
 	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+void source_health_gave(struct source_health *h, int64_t taken)
+{
+	if (atomic_load(&h->state) != ILL || taken >= slow)
+		return;
+	pthread_mutex_lock(&h->lock);
+	if (atomic_load(&h->state) == ILL)
+		become_well(h);
 	pthread_mutex_unlock(&h->lock);
 }
 

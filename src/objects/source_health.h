@@ -5,7 +5,7 @@
  *
  *   WELL ──► SUSPECT ──► ILL        the thread's request failed, too
  *     ▲─────────┘         │
- *     └───────────────────┘         it is answered: within a second of the source's return
+ *     └───────────────────┘         it is answered: within a second of the source's return; or a transfer succeeds
  *
  * Private to objects.
  */
@@ -32,6 +32,8 @@ void source_health_free(struct source_health *h);
 
 /* A transfer failed; it had taken so many nanoseconds. */
 void source_health_failed(struct source_health *h, int64_t taken);
+/* One succeeded, and took so many. Some sources answer each request for an object that they lack as if they failed. */
+void source_health_gave(struct source_health *h, int64_t taken);
 /* It took so many nanoseconds to say that it lacks an object: the thread does not expect to be answered sooner. */
 void source_health_lacks(struct source_health *h, int64_t taken);
 /* Whether it is worth a request while another source can answer: it is not ill, nor suspect of being slow to fail. */

@@ -104,12 +104,29 @@ static void test_a_source_that_does_not_answer_is_ill_until_it_does(void **state
 	source_health_free(h);
 }
 
+/* As S3 answers for what it lacks to keys that may not list. */
+static void test_a_source_that_gives_an_object_soon_is_well(void **state)
+{
+	(void)state;
+	struct error why;
+	struct source_health *h = start(INT64_MAX);
+	source_health_failed(h, 0);
+	wait_asked(2);
+	assert_true(source_health_is_ill(h, &why));
+	source_health_gave(h, SECOND); /* it may be slow still */
+	assert_true(source_health_is_ill(h, &why));
+	source_health_gave(h, MS);
+	assert_false(source_health_is_ill(h, &why));
+	source_health_free(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_one_object_that_is_slow_to_fail_costs_the_source_nothing),
 	        cmocka_unit_test(test_a_source_that_is_slow_to_lack_objects_is_not_ill_for_one_that_fails),
 	        cmocka_unit_test(test_a_source_that_does_not_answer_is_ill_until_it_does),
+	        cmocka_unit_test(test_a_source_that_gives_an_object_soon_is_well),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

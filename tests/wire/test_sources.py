@@ -129,6 +129,19 @@ def test_what_only_the_source_that_fails_has_is_asked_for_when_it_returns():
         assert name_of(s, module) == "only"
 
 
+def test_a_source_that_says_403_of_what_it_lacks_is_well_when_it_gives_a_file():
+    """As S3 does to keys that may not list; it stayed ill."""
+    with Stack(symbols=[None, None], auth="reader:secret", config=SETTINGS) as s:
+        first, second = s.buckets
+        module, other = add(first, "f.so", text_of("only")), add(second, "g.so")
+        first.control("status:403")
+        first.misbehave(module, "ok")
+        names(s, other)
+        wait_for(lambda: is_ill(s), "the gauge to tell")
+        assert names(s, module) == ["only"]
+        assert not is_ill(s)
+
+
 @pytest.mark.parametrize("more", [False, True], ids=["in another order", "one more at the end"])
 def test_what_memcached_has_is_of_the_sources_that_are_set(more):
     """Of several processes, too: each uses what came from the sources that it has."""
