@@ -68,11 +68,12 @@ static void free_client(void *client)
 
 /* ---- where a module may be ---- */
 
-static bool want_sym(struct modules *m, struct module_want *w, struct str name, struct str id)
+/* possible: bucket_can_hold. */
+static bool want_sym(struct modules *m, struct module_want *w, struct str name, struct str id, bool possible)
 {
 	if (!module_want_init(w, m->context.config->lookup, name, id))
 		return false;
-	if (!bucket_can_hold(name, id))
+	if (!possible)
 		want_settle(w, &(struct outcome){.class = FAILURE_MISSING});
 	return true;
 }
@@ -87,10 +88,10 @@ static bool is_file_id(const struct modules *m, struct str id, struct file_id *f
 bool modules_want(struct modules *m, struct module_want *w, struct str name, struct str id, struct str build_id)
 {
 	struct file_id file_id;
-	bool sources = bucket_sources_count(m->context.sources) && bucket_can_hold(name, id);
+	const bool possible = bucket_can_hold(name, id), sources = possible && bucket_sources_count(m->context.sources);
 	if (!sources && is_file_id(m, id, &file_id))
 		return module_want_init_file(w, name, id, &file_id);
-	if (!want_sym(m, w, name, id))
+	if (!want_sym(m, w, name, id, possible))
 		return false;
 	if (build_id_parse(&w->question.whole, build_id))
 		/* it may be found where the id alone was not */
