@@ -215,6 +215,8 @@ static int print_usage(const struct verb *v, const struct option_row *rows, size
 	for (size_t i = 0; i < row_count; i++)
 		width = strlen(rows[i].option) > width ? strlen(rows[i].option) : width;
 	printf("%s\n", v->usage);
+	if (v->print_more)
+		v->print_more();
 	for (size_t i = 0; i < row_count; i++)
 		printf("  %-*s  %s\n", (int)width, rows[i].option, rows[i].meaning);
 	return EXIT_DONE;

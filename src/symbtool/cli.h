@@ -17,6 +17,7 @@ struct verb {
 	const char *name, *summary;
 	const char *usage; /* what --help prints before the options */
 	int (*run)(const struct verb *v, int argc, char **argv);
+	void (*print_more)(void); /* prints more between both; NULL: there is none */
 };
 extern const struct verb verb_push, verb_extract, verb_dump, verb_file_id, verb_check, verb_symbolicate, verb_list,
         verb_remove;

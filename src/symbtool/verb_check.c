@@ -102,4 +102,4 @@ static int run_check(const struct verb *v, int argc, char **argv)
 	return each_file(v, argc, argv, check_file, NULL);
 }
 
-const struct verb verb_check = {"check", "report errors in symbfiles and symbol files", usage, run_check};
+const struct verb verb_check = {"check", "report errors in symbfiles and symbol files", usage, run_check, NULL};

@@ -103,4 +103,4 @@ static int run_dump(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_dump = {"dump", "print the records of symbfiles", usage, run_dump};
+const struct verb verb_dump = {"dump", "print the records of symbfiles", usage, run_dump, NULL};

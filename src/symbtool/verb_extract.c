@@ -169,4 +169,4 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_extract = {"extract", "write the symbols of executables to symbfiles", usage, run_extract};
+const struct verb verb_extract = {"extract", "write the symbols of executables to symbfiles", usage, run_extract, NULL};

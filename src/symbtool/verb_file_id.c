@@ -107,4 +107,4 @@ static int run_file_id(const struct verb *v, int argc, char **argv)
 }
 
 const struct verb verb_file_id = {
-        "file-id", "print FileIDs, build ids and debug ids of executables", usage, run_file_id};
+        "file-id", "print FileIDs, build ids and debug ids of executables", usage, run_file_id, NULL};

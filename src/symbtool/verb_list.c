@@ -259,5 +259,5 @@ static int run_remove(const struct verb *v, int argc, char **argv)
 	return each_id(v, &a, &ids, remove_one);
 }
 
-const struct verb verb_list = {"list", "list what was uploaded", list_usage, run_list},
-                  verb_remove = {"remove", "remove what was uploaded", remove_usage, run_remove};
+const struct verb verb_list = {"list", "list what was uploaded", list_usage, run_list, NULL},
+                  verb_remove = {"remove", "remove what was uploaded", remove_usage, run_remove, NULL};

@@ -271,4 +271,4 @@ static int run_push(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
-const struct verb verb_push = {"push-symbols", "upload the symbols of executables", usage, run_push};
+const struct verb verb_push = {"push-symbols", "upload the symbols of executables", usage, run_push, NULL};

@@ -35,21 +35,16 @@ static const char usage[] =
         "MODULE+ADDRESS is in another module. Without an address, or with -, it reads stacks from standard input,\n"
         "one per line: addresses separated by blanks, or MODULE ADDRESS.\n"
         "\n"
-        "With --filter it copies text from files or standard input, and adds names to the stack frames of\n"
-        "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran,\n"
-        "Zig, D, Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js,\n"
-        "Python, Rust, glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report,\n"
-        "simpleperf, bpftrace, MongoDB, Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine,\n"
-        "Unity, macOS, .ips of Apple, MetricKit, WinDbg, Windows event log, .NET NativeAOT, ClickHouse, Envoy,\n"
-        "Seastar, DPDK, folly, Intel Fortran, compute-sanitizer, ESP-IDF, Crashlytics, NAME+0xOFFSET; also after\n"
-        "log prefixes, quoted in mails, in JSON strings and in HTML.\n"
+        "With --filter it copies text from files or standard input, and adds names to stack frames of the formats\n"
+        "below, also after log prefixes, quoted in mails, in JSON strings and in HTML.\n"
         "\n"
         "The exit code is 1 if a module was not found, nothing had a name, or a line of standard input was "
         "malformed.\n";
 
 enum {
-	BATCH = 8192,   /* frames answered at a time */
-	HEX_TRIED = 64, /* addresses of a batch that are tried as hex when they say nothing as decimal */
+	BATCH = 8192,     /* frames answered at a time */
+	HELP_WIDTH = 100, /* columns */
+	HEX_TRIED = 64,   /* addresses of a batch that are tried as hex when they say nothing as decimal */
 };
 
 struct symbolicate {
@@ -385,5 +380,20 @@ static int run_symbolicate(const struct verb *v, int argc, char **argv)
 	return code;
 }
 
+static void print_formats(void)
+{
+	const char *names;
+	size_t column = HELP_WIDTH;
+	printf("Formats of --filter:");
+	for (unsigned i = 0; (names = text_format_names(i)); i++)
+		for (struct str rest = str_from(names); rest.len;) {
+			struct str name = trimmed(str_cut(&rest, ','));
+			bool fits = column + name.len + 2 < HELP_WIDTH;
+			printf("%s%.*s", fits ? ", " : "\n  ", STR_FMT(name));
+			column = (fits ? column : 0) + name.len + 2;
+		}
+	printf("\n\n");
+}
+
 const struct verb verb_symbolicate = {
-        "symbolicate", "print function, file and line of addresses", usage, run_symbolicate};
+        "symbolicate", "print function, file and line of addresses", usage, run_symbolicate, print_formats};

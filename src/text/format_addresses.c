@@ -5,6 +5,7 @@
 
 #include "text/formats.h"
 #include "text/path.h"
+#include "text/signs.h"
 
 enum {
 	ADDRESSES_MAX = 256, /* of a line */
@@ -12,6 +13,14 @@ enum {
 	HANDLER_FRAMES = 3, /* of glog and absl, up to where a signal came */
 	SWIFT_MARKS = 8,
 	NUMBERS_MAX = 8, /* of a line, tried as addresses */
+};
+
+struct addresses {
+	unsigned at_depth; /* addresses of glog's stack so far */
+	uint64_t pc_line;  /* the last line "PC: @" */
+	bool at_signal;    /* one of them stands before this stack */
+	uint64_t at_line;  /* the last line of one */
+	uint64_t ada_line; /* the one below Ada's heading, with the stack */
 };
 
 /* An address of a process. */
@@ -43,6 +52,7 @@ static bool pass_named(struct text_reader *r, uint64_t address, struct str name)
  * the handler. */
 static bool read_at(struct text_reader *r, struct rest line)
 {
+	struct addresses *a = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
 	uint64_t size;
 	blanks(&line);
@@ -50,12 +60,12 @@ static bool read_at(struct text_reader *r, struct rest line)
 	blanks(&line);
 	if (!take_literal(&line, "@") || !blanks(&line) || !take_0x(&line, &f.offset) || !blanks(&line))
 		return false;
-	r->at_depth = top ? 0 : r->at_depth + 1;
+	a->at_depth = top ? 0 : a->at_depth + 1;
 	if (top)
-		r->pc_line = r->line;
-	if (r->at_depth == 1)
-		r->at_signal = r->pc_line && r->line - r->pc_line <= 2;
-	r->at_line = r->line;
+		a->pc_line = r->line;
+	if (a->at_depth == 1)
+		a->at_signal = a->pc_line && r->line - a->pc_line <= 2;
+	a->at_line = r->line;
 	struct rest behind = line;
 	if ((take_decimal(&behind, &size) || take_literal(&behind, "(unknown)")) && blanks(&behind) &&
 	        behind.at < behind.end)
@@ -63,7 +73,7 @@ static bool read_at(struct text_reader *r, struct rest line)
 	const char *name = line.at;
 	if (!take_literal(&line, "(unknown)"))
 		return !take_literal(&line, "0x"); /* it has a name, or is of a heap profile */
-	bool exact = top || (r->at_signal && r->at_depth <= HANDLER_FRAMES);
+	bool exact = top || (a->at_signal && a->at_depth <= HANDLER_FRAMES);
 	return found_address(r, &f, exact ? TEXT_EXACT : TEXT_CALL, between(name, line.at), TEXT_AT);
 }
 
@@ -92,8 +102,13 @@ static bool read_heap(struct text_reader *r, struct rest line)
 /* Ada: below "Call stack traceback locations:", one line of addresses, those of calls. */
 static bool read_ada(struct text_reader *r, struct rest line)
 {
+	struct addresses *a = r->state;
 	blanks(&line);
-	if (r->line != r->ada_line || !take_literal(&line, "0x"))
+	if (take_literal(&line, "Call stack traceback locations:")) {
+		a->ada_line = r->line + 1;
+		text_await(r, 1);
+	}
+	if (r->line != a->ada_line || !take_literal(&line, "0x"))
 		return false;
 	line.at -= strlen("0x");
 	found_addresses(r, line, TEXT_EXACT);
@@ -271,7 +286,7 @@ static bool read_callgrind(struct text_reader *r, struct rest line)
 	        r, &f, TEXT_EXACT, between(line.at - 1, line.end - 1), between(line.end, line.end), TEXT_PARENTHESES);
 }
 
-bool text_read_unknown(struct text_reader *r, struct rest line)
+static bool read_unknown(struct text_reader *r, struct rest line)
 {
 	const char *hex = find_0x(line.at, line.end);
 	for (unsigned i = 0; hex && i < NUMBERS_MAX; i++, hex = find_0x(hex + 1, line.end))
@@ -389,11 +404,12 @@ static bool read_torch(struct text_reader *r, struct rest line)
 	return text_found_caller(r, &f, &at);
 }
 
-bool text_read_address(struct text_reader *r, struct rest line)
+static bool read_address(struct text_reader *r, struct rest line)
 {
+	struct addresses *a = r->state;
 	unsigned strace_depth = r->strace_depth;
-	if (r->line != r->at_line + 1)
-		r->at_depth = 0;
+	if (r->line != a->at_line + 1)
+		a->at_depth = 0;
 	bool found = read_strace(r, line) || read_at(r, line);
 	if (!found) {
 		struct rest inner = line;
@@ -405,3 +421,17 @@ bool text_read_address(struct text_reader *r, struct rest line)
 		r->strace_depth = 0;
 	return found;
 }
+
+const struct text_format text_addresses = {
+        .names = "lldb, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, Node.js, glog, absl, boost, heap profiles",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX,
+        .begins = "C",
+        .words = (const char *const[]){"frame #", "Binary file", "PC: ", "Call stack ", NULL},
+        .read = read_address,
+        .state_size = sizeof(struct addresses)};
+
+const struct text_format text_unknown = {.names = "valgrind, gfortran, Zig, D, backward-cpp, callgrind",
+        .which = TEXT_FLOATING,
+        .signs = SIGN_HEX,
+        .read = read_unknown};

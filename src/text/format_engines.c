@@ -4,11 +4,19 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
 
 enum {
 	MODULE_LINE = 4096,
 	BUILD_ID_MIN = 16, /* digits */
 	UNITY_LINES = 2,   /* from frame to frame: one may tell of an error between them */
+};
+
+struct engines {
+	uint64_t unity_line; /* the last frame of Unity's */
+	bool unity_signal;   /* it was the dispatcher of exceptions */
+	char dart_id[64];    /* the build id above Dart's stacks */
+	size_t dart_id_len;
 };
 
 /* Unreal Engine: "0x00007f04622e0d90 libc.so.6!UnknownFunction(0x29d8f)", behind a log's prefix or not. All but the
@@ -39,6 +47,7 @@ static bool read_unreal(struct text_reader *r, struct rest line)
 static bool read_unity(struct text_reader *r, struct rest line)
 {
 	static const char unnamed[] = ") (function-name not available)";
+	struct engines *e = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
 	blanks(&line);
 	if (!take_0x(&line, &f.offset) || !take_literal(&line, " ("))
@@ -47,9 +56,9 @@ static bool read_unity(struct text_reader *r, struct rest line)
 	if (!close)
 		return false;
 	line.at = none ? none + strlen(") ") : close + strlen(") ");
-	bool exact = !r->unity_line || r->line - r->unity_line > UNITY_LINES || r->unity_signal;
-	r->unity_line = r->line;
-	r->unity_signal = str_equal(between(line.at, line.end), str_from("KiUserExceptionDispatcher"));
+	bool exact = !e->unity_line || r->line - e->unity_line > UNITY_LINES || e->unity_signal;
+	e->unity_line = r->line;
+	e->unity_signal = str_equal(between(line.at, line.end), str_from("KiUserExceptionDispatcher"));
 	const char *name = line.at;
 	if (!take_literal(&line, unnamed + strlen(") ")))
 		return false;
@@ -79,15 +88,16 @@ static bool read_unity_module(struct text_reader *r, struct rest line)
 /* "build_id: '4dbecf547733e72ae1688d73ebb5f062'" stands above Dart's stacks, of which program they are. */
 static bool read_dart_id(struct text_reader *r, struct rest line)
 {
+	struct engines *e = r->state;
 	blanks(&line);
 	if (!take_literal(&line, "build_id: '"))
 		return false;
 	struct str id = take_hex_digits(&line);
-	r->dart_id_len = 0;
-	if (peek(&line) != '\'' || id.len < BUILD_ID_MIN || id.len > sizeof r->dart_id)
+	e->dart_id_len = 0;
+	if (peek(&line) != '\'' || id.len < BUILD_ID_MIN || id.len > sizeof e->dart_id)
 		return true;
-	memcpy(r->dart_id, id.data, id.len);
-	r->dart_id_len = id.len;
+	memcpy(e->dart_id, id.data, id.len);
+	e->dart_id_len = id.len;
 	return true;
 }
 
@@ -96,9 +106,10 @@ static bool read_dart_id(struct text_reader *r, struct rest line)
  * than those of its symbols. */
 static bool read_dart(struct text_reader *r, struct rest line)
 {
+	struct engines *e = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
 	uint64_t number, address;
-	const char *mark = r->dart_id_len ? find_word(line.at, line.end, " abs ") : NULL,
+	const char *mark = e->dart_id_len ? find_word(line.at, line.end, " abs ") : NULL,
 	           *sign = find_last(line.at, mark, '#');
 	if (!sign)
 		return false;
@@ -113,15 +124,24 @@ static bool read_dart(struct text_reader *r, struct rest line)
 		return false;
 	f.address = f.offset;
 	text_edit_one(r, &f, line.at, line.at, TEXT_PARENTHESES);
-	return text_found(r, &f, str_from("libapp.so"), (struct str){r->dart_id, r->dart_id_len}, TEXT_ID_BUILD);
+	return text_found(r, &f, str_from("libapp.so"), (struct str){e->dart_id, e->dart_id_len}, TEXT_ID_BUILD);
 }
 
-bool text_read_engine(struct text_reader *r, struct rest line)
+static bool read_engine(struct text_reader *r, struct rest line)
 {
 	return read_unreal(r, line) || read_unity(r, line) || read_dart(r, line);
 }
 
-bool text_read_engine_head(struct text_reader *r, struct rest line)
+static bool read_heading(struct text_reader *r, struct rest line)
 {
 	return read_unity_module(r, line) || read_dart_id(r, line);
 }
+
+const struct text_format text_engines = {.names = "Unreal Engine, Unity, Dart",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX,
+        .read = read_engine,
+        .state_size = sizeof(struct engines)};
+
+const struct text_format text_engine_headings = {
+        .which = TEXT_ANCHORED, .signs = SIGN_PAREN, .begins = "b", .read = read_heading, .state_of = &text_engines};

@@ -15,6 +15,7 @@
 
 #include "json/scan.h"
 #include "text/formats.h"
+#include "text/signs.h"
 
 enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40, FIXED_MAX = 0x7fffffff, PAGE_SHIFT = 12, MONGO_SHIFT = 29 };
 #define IMAGE_SIZE_MAX (UINT64_C(1) << IMAGE_SHIFT)
@@ -22,9 +23,62 @@ enum { IMAGES_MAX = 1 << 20, IMAGE_SHIFT = 40, FIXED_MAX = 0x7fffffff, PAGE_SHIF
 #define JSON_PROCESS UINT32_C(0x80000000)
 #define JSON_IMAGES UINT32_C(0x40000000)
 
+enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = TEXT_NAME_MAX };
+
+/* Members of objects; several keys may name the same. */
+enum text_json_string {
+	JSON_MODULE,
+	JSON_DEBUG_FILE,
+	JSON_ID,
+	JSON_PATH,
+	JSON_NAME, /* of the function; a longer one is cut */
+	JSON_STRINGS,
+};
+
+enum text_json_number {
+	JSON_MODULE_OFFSET,
+	JSON_ADDRESS,
+	JSON_PC,
+	JSON_BASE,
+	JSON_SIZE,
+	JSON_IMAGE_OFFSET,
+	JSON_IMAGE_INDEX,
+	JSON_BUILD_OFFSET,
+	JSON_MONGO_BASE,
+	JSON_MONGO_OFFSET,
+	JSON_ELF_TYPE,
+	JSON_NUMBERS,
+};
+
+struct text_object {
+	char strings[JSON_STRINGS][TEXT_JSON_VALUE];
+	size_t lengths[JSON_STRINGS]; /* 0: the object has none so far */
+	uint64_t numbers[JSON_NUMBERS];
+	unsigned has;     /* a bit for each number */
+	bool named;       /* it has a function's name */
+	bool node_symbol; /* the path is from Node.js's "symbol" */
+	struct text_edit edits[TEXT_EDITS_MAX];
+	unsigned edit_count;
+	struct text_own own;      /* what the object says itself of a frame; the module is in strings */
+	bool unnamed;             /* "function": null */
+	struct text_edit unknown; /* "function": "<unknown>"; cut is 0: there is none */
+};
+
+struct text_json {
+	struct text_object objects[TEXT_JSON_DEPTH]; /* the open one of each depth */
+	/* of the value that is open */
+	uint32_t process, report; /* report: the process of the ids that objects have told or needed last; 0: none */
+	unsigned frames_depth, images_depth; /* of the objects in a list of frames or images; 0: none is open */
+	uint64_t frame_index, image_index;   /* of the next */
+	bool signal;                         /* the frame before was a signal's trampoline */
+	bool innermost_first;                /* the list is KSCrash's */
+	struct text_frame pending;           /* Sentry's latest, which has a return address unless it is the last */
+	bool is_pending;
+};
+
 static struct text_object *open_object(struct text_reader *r)
 {
-	return r->json.depth && r->json.depth <= TEXT_JSON_DEPTH ? &r->json.objects[r->json.depth - 1] : NULL;
+	return r->json_depth && r->json_depth <= TEXT_JSON_DEPTH ? &r->json->objects[r->json_depth - 1] : NULL;
 }
 
 static bool has(const struct text_object *o, enum text_json_number n)
@@ -39,13 +93,13 @@ static struct str string_of(const struct text_object *o, enum text_json_string s
 
 static void begin_object(struct text_reader *r)
 {
-	if (!r->json.depth) {
-		r->json.process = (r->json.process + 1) % JSON_IMAGES;
-		r->json.frames_depth = r->json.images_depth = 0;
-		r->json.is_pending = false;
+	if (!r->json_depth) {
+		r->json->process = (r->json->process + 1) % JSON_IMAGES;
+		r->json->frames_depth = r->json->images_depth = 0;
+		r->json->is_pending = false;
 	}
-	r->json.depth += r->json.depth < UINT32_MAX;
-	text_metrickit_open(r->metrickit, r->json.depth);
+	r->json_depth += r->json_depth < UINT32_MAX;
+	text_metrickit_open(r, r->json_depth);
 	struct text_object *o = open_object(r);
 	if (!o)
 		return;
@@ -58,10 +112,10 @@ static void begin_object(struct text_reader *r)
 /* Sentry's latest frame. A caller has a return address. */
 static void flush_pending(struct text_reader *r, bool caller)
 {
-	struct text_frame f = r->json.pending;
-	if (!r->json.is_pending)
+	struct text_frame f = r->json->pending;
+	if (!r->json->is_pending)
 		return;
-	r->json.is_pending = false;
+	r->json->is_pending = false;
 	if (caller && f.address)
 		f.address--;
 	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
@@ -76,11 +130,11 @@ void text_json_flush(struct text_reader *r)
 /* at: of the brace that ends the object. */
 static void end_frame(struct text_reader *r, const struct text_object *o, const char *at)
 {
-	struct text_frame f = {.process = JSON_PROCESS | r->json.process, .line = r->line - r->inner_lines};
+	struct text_frame f = {.process = JSON_PROCESS | r->json->process, .line = r->line - r->inner_lines};
 	uint64_t index = o->numbers[JSON_IMAGE_INDEX], offset = o->numbers[JSON_IMAGE_OFFSET];
 	flush_pending(r, true);
 	if (has(o, JSON_IMAGE_OFFSET) && has(o, JSON_IMAGE_INDEX) && index < IMAGES_MAX && offset < IMAGE_SIZE_MAX) {
-		bool caller = r->json.frame_index++;
+		bool caller = r->json->frame_index++;
 		f.process |= JSON_IMAGES;
 		f.offset = offset;
 		f.address = (index << IMAGE_SHIFT) + offset - (caller && offset);
@@ -90,7 +144,7 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 		return;
 	}
 	f.offset = f.address = o->numbers[JSON_ADDRESS];
-	if (r->json.innermost_first && r->json.frame_index++ && f.offset)
+	if (r->json->innermost_first && r->json->frame_index++ && f.offset)
 		f.address--;
 	text_edit_one(r, &f, at, at, TEXT_JSON_SENTRY);
 	if (o->unnamed) {
@@ -99,9 +153,9 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 	}
 	if (o->unknown.cut)
 		f.edits[0] = o->unknown;
-	r->json.pending = f;
-	r->json.is_pending = has(o, JSON_ADDRESS) && !o->named;
-	if (r->json.innermost_first)
+	r->json->pending = f;
+	r->json->is_pending = has(o, JSON_ADDRESS) && !o->named;
+	if (r->json->innermost_first)
 		flush_pending(r, false);
 }
 
@@ -121,10 +175,10 @@ static void end_node_frame(struct text_reader *r, const struct text_object *o)
 static void note_caller(struct text_reader *r, struct text_frame *f, const struct text_object *o, struct str path)
 {
 	struct str name = string_of(o, JSON_NAME);
-	bool first = !r->json.frame_index++;
-	r->signal_line = first || r->json.signal ? r->line : 0;
+	bool first = !r->json->frame_index++;
+	r->signal_line = first || r->json->signal ? r->line : 0;
 	text_caller(r, f, path, name);
-	r->json.signal = r->signal_line == r->line + 1;
+	r->json->signal = r->signal_line == r->line + 1;
 	r->signal_line = 0;
 }
 
@@ -149,7 +203,7 @@ static uint64_t mongo_address(uint64_t base, uint64_t offset)
  * trampoline, which has the name of the function before it. */
 static void end_mongo_frame(struct text_reader *r, const struct text_object *o, const char *at)
 {
-	struct text_frame f = {.process = JSON_PROCESS | JSON_IMAGES | r->json.process};
+	struct text_frame f = {.process = JSON_PROCESS | JSON_IMAGES | r->json->process};
 	struct str name = string_of(o, JSON_NAME);
 	bool trampoline = str_equal(name, str_from("__sigaction")) || str_equal(name, str_from("funlockfile"));
 	uint64_t base = o->numbers[JSON_MONGO_BASE], offset = o->numbers[JSON_MONGO_OFFSET];
@@ -167,7 +221,7 @@ static void end_mongo_image(struct text_reader *r, const struct text_object *o)
 	struct text_mapping m = {.kind = MAP_FILES,
 	        .path = o->lengths[JSON_PATH] ? string_of(o, JSON_PATH) : str_from("mongod"),
 	        .executable = true,
-	        .process = JSON_PROCESS | JSON_IMAGES | r->json.process};
+	        .process = JSON_PROCESS | JSON_IMAGES | r->json->process};
 	if (o->numbers[JSON_MONGO_BASE] >> (64 - MONGO_SHIFT + PAGE_SHIFT))
 		return;
 	m.start = mongo_address(o->numbers[JSON_MONGO_BASE], 0);
@@ -190,16 +244,16 @@ static struct str plain_debug_id(struct str id, char out[TEXT_JSON_VALUE + 1])
 static void end_image(struct text_reader *r, const struct text_object *o)
 {
 	char id[TEXT_JSON_VALUE + 1];
-	bool apple = r->json.images_depth == r->json.depth;
-	uint64_t number = r->json.image_index;
-	r->json.image_index += apple;
+	bool apple = r->json->images_depth == r->json_depth;
+	uint64_t number = r->json->image_index;
+	r->json->image_index += apple;
 	struct str path = string_of(o, JSON_PATH), debug_file = string_of(o, JSON_DEBUG_FILE);
 	uint64_t size = has(o, JSON_SIZE) ? o->numbers[JSON_SIZE] : 0;
 	path = path.len ? path : debug_file.len ? debug_file : string_of(o, JSON_MODULE);
 	if (!path.len || !has(o, JSON_BASE) || !size || size > IMAGE_SIZE_MAX || number >= IMAGES_MAX)
 		return;
 	struct text_mapping m = {.kind = MAP_FILES, .path = path, .executable = true, .start = o->numbers[JSON_BASE]};
-	m.process = JSON_PROCESS | r->json.process;
+	m.process = JSON_PROCESS | r->json->process;
 	if (apple) {
 		m.process |= JSON_IMAGES;
 		m.start = number << IMAGE_SHIFT;
@@ -211,17 +265,17 @@ static void end_image(struct text_reader *r, const struct text_object *o)
 /* The object is part of a report, whose ids are not those of another one. */
 static void use_report(struct text_reader *r)
 {
-	if (!r->json.depth)
+	if (!r->json_depth)
 		return;
-	if (r->json.report && r->json.report != r->json.process)
+	if (r->json->report && r->json->report != r->json->process)
 		text_modules_begin_report(&r->modules);
-	r->json.report = r->json.process;
+	r->json->report = r->json->process;
 }
 
 /* A frame with a name, of which nothing is looked up. */
 static void end_named(struct text_reader *r, const struct text_object *o)
 {
-	bool is_frame = r->json.frames_depth == r->json.depth || has(o, JSON_PC);
+	bool is_frame = r->json->frames_depth == r->json_depth || has(o, JSON_PC);
 	bool is_pending = has(o, JSON_ADDRESS) && !o->named;
 	if (!is_frame || is_pending || !o->own.function.len)
 		return;
@@ -233,27 +287,27 @@ static void end_named(struct text_reader *r, const struct text_object *o)
 static void end_object(struct text_reader *r, const char *at)
 {
 	struct text_object *o = open_object(r);
-	uint64_t frames = r->all_frames + r->json.is_pending;
-	if (o && has(o, JSON_MONGO_BASE) && has(o, JSON_MONGO_OFFSET) && r->json.frames_depth == r->json.depth)
+	uint64_t frames = r->all_frames + r->json->is_pending;
+	if (o && has(o, JSON_MONGO_BASE) && has(o, JSON_MONGO_OFFSET) && r->json->frames_depth == r->json_depth)
 		end_mongo_frame(r, o, at);
 	else if (o && has(o, JSON_MONGO_BASE) && has(o, JSON_ELF_TYPE))
 		end_mongo_image(r, o);
 	else if (o && has(o, JSON_BUILD_OFFSET) && o->lengths[JSON_PATH] && o->lengths[JSON_ID] &&
-	         r->json.frames_depth == r->json.depth)
+	         r->json->frames_depth == r->json_depth)
 		end_abrt_frame(r, o, at);
-	else if (o && (r->json.images_depth == r->json.depth || has(o, JSON_BASE)))
+	else if (o && (r->json->images_depth == r->json_depth || has(o, JSON_BASE)))
 		end_image(r, o);
 	else if (o && (has(o, JSON_ADDRESS) || has(o, JSON_IMAGE_OFFSET)))
 		end_frame(r, o, at);
 	else if (o && has(o, JSON_PC) && o->node_symbol)
 		end_node_frame(r, o);
-	if (o && r->all_frames + r->json.is_pending == frames && r->stacks.wanted)
+	if (o && r->all_frames + r->json->is_pending == frames && r->stacks.wanted)
 		end_named(r, o);
-	r->json.depth -= r->json.depth > 0;
-	text_metrickit_close(r->metrickit, r->json.depth + 1);
-	if (r->json.depth + 1 < r->json.frames_depth) {
+	r->json_depth -= r->json_depth > 0;
+	text_metrickit_close(r, r->json_depth + 1);
+	if (r->json_depth + 1 < r->json->frames_depth) {
 		flush_pending(r, false); /* the list has ended, and it was the last */
-		r->json.frames_depth = 0;
+		r->json->frames_depth = 0;
 	}
 	if (!o)
 		return;
@@ -352,23 +406,22 @@ static void begin_list(struct text_reader *r, struct str key)
 	if (str_equal(key, str_from("frames")) || str_equal(key, str_from("lastExceptionBacktrace")) ||
 	        str_equal(key, str_from("backtrace"))) {
 		flush_pending(r, false);
-		r->json.signal = r->json.innermost_first = false;
+		r->json->signal = r->json->innermost_first = false;
 		text_stacks_close(r);
-		r->json.frames_depth = r->json.depth + 1;
+		r->json->frames_depth = r->json_depth + 1;
 		/* where an exception was thrown is a return address, too, and so are all of MongoDB's */
-		r->json.frame_index = !str_equal(key, str_from("frames"));
+		r->json->frame_index = !str_equal(key, str_from("frames"));
 	} else if (str_equal(key, str_from("callStackRootFrames"))) {
 		text_stacks_close(r);
-		if (!text_metrickit_begin(r))
-			r->result = TEXT_NO_MEMORY;
+		text_metrickit_begin(r, r->json_depth + 1);
 	} else if (str_equal(key, str_from("contents"))) {
-		r->json.innermost_first = true;
-		r->json.frame_index = 0;
+		r->json->innermost_first = true;
+		r->json->frame_index = 0;
 	} else if (str_equal(key, str_from("usedImages"))) {
-		r->json.images_depth = r->json.depth + 1;
-		r->json.image_index = 0;
-	} else if (r->json.images_depth == r->json.depth + 1) {
-		r->json.images_depth = 0;
+		r->json->images_depth = r->json_depth + 1;
+		r->json->image_index = 0;
+	} else if (r->json->images_depth == r->json_depth + 1) {
+		r->json->images_depth = 0;
 	}
 }
 
@@ -487,7 +540,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 		end = text_string_end(line->at, line->end);
 		if (!end)
 			return false;
-		text_metrickit_member(r, key, between(line->at, end), end + 1);
+		text_metrickit_member(r, r->json_depth, key, between(line->at, end), end + 1);
 		if (o) {
 			take_value(o, key, between(line->at, end), true);
 			take_function(r, o, key, between(line->at, end));
@@ -498,7 +551,7 @@ static bool read_pair(struct text_reader *r, struct rest *line)
 	} else if (is_digit(peek(line))) {
 		while (line->at < line->end && is_digit(peek(line)))
 			line->at++;
-		text_metrickit_member(r, key, between(value, line->at), line->at);
+		text_metrickit_member(r, r->json_depth, key, between(value, line->at), line->at);
 		if (o) {
 			take_value(o, key, between(value, line->at), false);
 			if (r->stacks.wanted)
@@ -514,11 +567,11 @@ static bool read_values(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
 	int first = r->escaped ? -1 : peek(&line); /* JSON in strings is not read */
-	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->json.depth))
+	if (first < 0 || !strchr("{}[]\",", first) || !first || (first == ',' && !r->json_depth))
 		return false;
 	/* log lines start with "[..." too */
 	if (first == '[' && line.end - line.at > 1 && line.at[1] != '{' && line.at[1] != ']' &&
-	        !(r->json.depth && is_blank(line.at[1])))
+	        !(r->json_depth && is_blank(line.at[1])))
 		return false;
 	while (line.at < line.end && !r->result) {
 		switch (*line.at++) {
@@ -530,7 +583,7 @@ static bool read_values(struct text_reader *r, struct rest line)
 			break;
 		case '"':
 			if (!read_pair(r, &line)) {
-				r->json.depth = 0; /* no string goes on in the next line: this one was cut */
+				r->json_depth = 0; /* no string goes on in the next line: this one was cut */
 				return r->frames > 0;
 			}
 			break;
@@ -546,3 +599,9 @@ bool text_read_json(struct text_reader *r, struct rest line)
 	r->stacks.in_json = false;
 	return found;
 }
+
+const struct text_format text_json = {.names = "Sentry, .ips of Apple, MongoDB, ABRT",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_BRACE | SIGN_QUOTE,
+        .read = text_read_json,
+        .state_size = sizeof(struct text_json)};

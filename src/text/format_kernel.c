@@ -5,11 +5,25 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
 
 enum { REGISTER_LINES = 12 }; /* from the line with the mapping to that with the registers */
 
+struct segment {
+	uint64_t start, size, offset; /* offset: in the file; at which address, the line says */
+	bool told;                    /* it is */
+};
+
+struct kernel {
+	char name[256]; /* of the file whose mapping the line told */
+	size_t name_len;
+	struct segment segment;
+	uint64_t line; /* of the mapping; 0: none waits for its registers */
+	bool has_pc;
+};
+
 /* "1109,7f3356c8b000+1000]": an offset in the file, and where the mapping begins; older kernels tell no offset. */
-static bool take_segment(struct rest *r, struct text_segment *s)
+static bool take_segment(struct rest *r, struct segment *s)
 {
 	if (!take_hex(r, &s->start))
 		return false;
@@ -21,7 +35,7 @@ static bool take_segment(struct rest *r, struct text_segment *s)
 
 /* The first " in NAME[…]" behind what tells of the address: names of programs and prefixes of logs, which stand before
  * it, may have one, too. *end: just behind it. */
-static bool find_segment(struct rest line, struct str *name, struct text_segment *s, const char **end)
+static bool find_segment(struct rest line, struct str *name, struct segment *s, const char **end)
 {
 	static const char *const words[] = {" ip ", " ip:", " nip ", "unhandled ", "epc = ", "ra  = ", "ra = "};
 	const char *in = NULL;
@@ -41,13 +55,13 @@ static bool find_segment(struct rest line, struct str *name, struct text_segment
 	return false;
 }
 
-static bool covers(const struct text_segment *s, uint64_t address)
+static bool covers(const struct segment *s, uint64_t address)
 {
 	return address >= s->start && address - s->start < s->size;
 }
 
 /* offset: of s->start in the file, if has_offset. end: where the name goes. */
-static bool found_in(struct text_reader *r, struct str name, const struct text_segment *s, uint64_t address,
+static bool found_in(struct text_reader *r, struct str name, const struct segment *s, uint64_t address,
         enum text_address is, const char *end)
 {
 	struct text_frame f = {.base = s->told ? TEXT_FILE : TEXT_EXEC, .offset = address - s->start};
@@ -67,14 +81,14 @@ static bool find_address(struct rest line, const char *word, uint64_t *address)
  * protection fault ip:… sp:… error:0 in …", "app[123]: segfault (11) at 0 nip 7fff8a2b0614 lr 7fff8a2b065c code 1 in …"
  * and, in lines of their own, "epc = 77b893dc in …" and "ra  = 77b8930c in …", a return address. */
 static bool read_with_address(
-        struct text_reader *r, struct rest line, struct str name, const struct text_segment *s, const char *end)
+        struct text_reader *r, struct rest line, struct str name, const struct segment *s, const char *end)
 {
 	static const struct {
 		const char *word, *also;
 		enum text_address is;
 	} forms[] = {{" ip ", " error", TEXT_EXACT}, {" ip:", " error", TEXT_EXACT}, {" nip ", " code ", TEXT_EXACT},
 	        {"epc = ", " in ", TEXT_EXACT}, {"ra  = ", " in ", TEXT_CALL}, {"ra = ", " in ", TEXT_CALL}};
-	struct text_segment at = *s;
+	struct segment at = *s;
 	uint64_t address;
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		if (!find_address(line, forms[i].word, &address) || !find_word(line.at, end, forms[i].also))
@@ -89,9 +103,9 @@ static bool read_with_address(
 /* "app[123]: unhandled exception: DABT (lower EL), ESR 0x92000046, level 2 translation fault in
  * app[aaaad5c50000+1000]", "app[123]: unhandled signal 11 code 0x1 at 0x0000000000000000 in app[2aaaaaa000+1000]". */
 static bool note_segment(
-        struct text_reader *r, struct rest line, struct str name, const struct text_segment *s, const char *end)
+        struct text_reader *r, struct rest line, struct str name, const struct segment *s, const char *end)
 {
-	struct text_kernel *k = &r->kernel;
+	struct kernel *k = r->state;
 	if (!find_word(line.at, end, "unhandled ") || name.len > sizeof k->name)
 		return false;
 	memcpy(k->name, name.data, name.len);
@@ -100,8 +114,7 @@ static bool note_segment(
 	k->line = r->line;
 	k->has_pc = false;
 	text_await(r, REGISTER_LINES);
-	return s->told &&
-	       found_in(r, name, &(struct text_segment){.told = true, .offset = s->offset}, 0, TEXT_EXACT, end);
+	return s->told && found_in(r, name, &(struct segment){.told = true, .offset = s->offset}, 0, TEXT_EXACT, end);
 }
 
 /* "pc : 0000aaaad5c50754", "pc : [<0000007f8a2b0112>]": *end is behind the digits and what is around them. */
@@ -128,7 +141,7 @@ static bool take_register(struct rest *line, const char *const *names, uint64_t 
 static bool read_registers(struct text_reader *r, struct rest line)
 {
 	static const char *const counters[] = {"epc", "pc", "era", NULL}, *const links[] = {"ra", "lr", NULL};
-	struct text_kernel *k = &r->kernel;
+	struct kernel *k = r->state;
 	struct str name = {k->name, k->name_len};
 	uint64_t address;
 	if (!k->line || r->line - k->line > REGISTER_LINES)
@@ -151,9 +164,9 @@ static bool read_registers(struct text_reader *r, struct rest line)
 	return r->frames > 0;
 }
 
-bool text_read_kernel(struct text_reader *r, struct rest line)
+static bool read_kernel(struct text_reader *r, struct rest line)
 {
-	struct text_segment segment;
+	struct segment segment;
 	struct str name;
 	const char *end;
 	if (!find_segment(line, &name, &segment, &end))
@@ -211,7 +224,7 @@ static bool is_where_it_stopped(const char *from, const char *name)
 
 /* "RIP: 0010:f+0x12/0x40", " ? f+0x12/0x40 [mod]": an offset in a function of this size, of a module for which the user
  * gives a file. */
-bool text_read_oops(struct text_reader *r, struct rest line)
+static bool read_oops(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_FUNCTION};
 	struct rest at = line;
@@ -237,7 +250,16 @@ bool text_read_oops(struct text_reader *r, struct rest line)
 	return text_found_at(r, &f, exact ? TEXT_EXACT : TEXT_CALL, module, between(end, end), TEXT_PARENTHESES);
 }
 
-bool text_read_registers(struct text_reader *r, struct rest line)
-{
-	return read_registers(r, line);
-}
+const struct text_format text_kernel = {.names = "Linux kernel",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_PLUS,
+        .read = read_kernel,
+        .state_size = sizeof(struct kernel)};
+
+const struct text_format text_registers = {.which = TEXT_ANCHORED,
+        .signs = TEXT_AWAITED,
+        .words = (const char *const[]){"epc", "ra ", "pc ", "lr ", NULL},
+        .read = read_registers,
+        .state_of = &text_kernel};
+
+const struct text_format text_oops = {.which = TEXT_FLOATING, .signs = SIGN_PLUS, .read = read_oops};

@@ -117,14 +117,15 @@ static bool read_frame(struct text_reader *r, struct rest line)
 static bool read_exception(struct text_reader *r, struct rest line)
 {
 	static const char heading[] = "Last Exception Backtrace:";
+	uint64_t *above = r->state;
 	if (take_literal(&line, heading)) {
-		r->mac_exception = r->line;
+		*above = r->line;
 		text_stacks_close(r);
 		blanks(&line);
 		if (line.at == line.end)
 			return true;
 	}
-	if (!r->mac_exception || r->line - r->mac_exception > 1 || !take_literal(&line, "(0x"))
+	if (!*above || r->line - *above > 1 || !take_literal(&line, "(0x"))
 		return false;
 	line.at -= strlen("0x");
 	for (unsigned i = 0; i < ADDRESSES_MAX && !r->result; i++) {
@@ -227,7 +228,7 @@ static bool read_image(struct text_reader *r, struct rest line)
 	return text_told(r, path, (struct str){"", 0}, id, TEXT_ID_UUID);
 }
 
-bool text_read_mac(struct text_reader *r, struct rest line)
+static bool read_mac(struct text_reader *r, struct rest line)
 {
 	/* "Process:  TextEdit [1234]" or "Incident Identifier: …" */
 	if (take_literal(&line, "Process: ") || take_literal(&line, "Incident Identifier: ")) {
@@ -240,3 +241,10 @@ bool text_read_mac(struct text_reader *r, struct rest line)
 		return false;
 	return read_frame(r, line) || read_graph(r, line) || read_image(r, line);
 }
+
+const struct text_format text_mac = {.names = "macOS, Crashlytics",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX,
+        .begins = "PIL",
+        .read = read_mac,
+        .state_size = sizeof(uint64_t) /* the line above the addresses of an exception */};

@@ -5,6 +5,7 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
 
 enum {
 	MAP_LINE = 4096,        /* bytes of a line of a map */
@@ -151,7 +152,7 @@ static bool read_swift(struct text_reader *r, struct rest line)
 	return add_told(r, m, line, id, id.len == UUID_DIGITS ? TEXT_ID_UUID : TEXT_ID_BUILD);
 }
 
-bool text_read_map(struct text_reader *r, struct rest line)
+static bool read_map(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
 	return line.end - line.at <= MAP_LINE && (read_proc(r, line) || read_gdb(r, line) || read_lldb(r, line) ||
@@ -163,11 +164,11 @@ bool text_read_map(struct text_reader *r, struct rest line)
 /* "==1234==ERROR: …" of sanitizers and valgrind, where the number changes. */
 static bool other_pid(struct text_reader *r, struct rest line)
 {
-	uint64_t pid;
+	uint64_t pid, *last = r->state;
 	if (!take_literal(&line, "==") || !take_decimal(&line, &pid) || !take_literal(&line, "=="))
 		return false;
-	bool other = r->pid && pid != r->pid;
-	r->pid = pid;
+	bool other = *last && pid != *last;
+	*last = pid;
 	return other;
 }
 
@@ -183,7 +184,7 @@ static void note_signal(struct text_reader *r, struct rest line)
 		r->signal_again = 1 + (r->signal_line = r->line + 2);
 }
 
-bool text_read_beginning(struct text_reader *r, struct rest line)
+static bool read_beginning(struct text_reader *r, struct rest line)
 {
 	/* how a line begins, and what it has later */
 	static const char *const begins[][2] = {{"Process: "}, {"Incident Identifier: "}, {"Starting program: "},
@@ -199,12 +200,19 @@ bool text_read_beginning(struct text_reader *r, struct rest line)
 	if (first == 'E' || first == '[' || first == 'T')
 		note_signal(r, line);
 	for (unsigned i = 0; i < sizeof begins / sizeof *begins && !begin; i++)
-		begin = *begins[i][0] == first && take_literal(&line, begins[i][0]) &&
-		        (!begins[i][1] || find_word(line.at, line.end, begins[i][1]));
-	if (first == 'C' &&
-	        take_literal(&line, "Call stack traceback locations:")) /* Ada's addresses stand below this */
-		r->ada_line = r->line + 1;
+		if (*begins[i][0] == first)
+			begin = take_literal(&line, begins[i][0]) &&
+			        (!begins[i][1] || find_word(line.at, line.end, begins[i][1]));
 	if (begin)
 		text_maps_begin_process(&r->maps);
 	return false; /* whatever else the line says */
 }
+
+const struct text_format text_beginnings = {.which = TEXT_ANCHORED,
+        .begins = "PISC(*thF#TE=[",
+        .words = (const char *const[]){"Tor ", "EIP:", NULL},
+        .read = read_beginning,
+        .state_size = sizeof(uint64_t) /* the pid in the last ==PID==; 0: none yet */};
+
+const struct text_format text_memory_maps = {
+        .which = TEXT_ANCHORED, .signs = SIGN_HEX, .begins = TEXT_MAP_ADDRESS, .read = read_map};

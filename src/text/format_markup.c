@@ -8,13 +8,12 @@
  * {{{bt:1:0x7f5b12345678}}}, {{{bt:1:0x7f5b12345678:ra}}}, {{{pc:0x7f5b12345678}}} */
 #include <config.h>
 
-#include <stdlib.h>
-
 #include "text/formats.h"
+#include "text/signs.h"
 
 enum { MODULES_MAX = 128, SEGMENTS_MAX = 512, FRAMES_MAX = 16 };
 
-struct text_markup {
+struct markup {
 	struct markup_module {
 		char name[128], id[64];
 		size_t name_len, id_len;
@@ -27,8 +26,6 @@ struct text_markup {
 	unsigned module_count, segment_count;
 	unsigned source; /* of the log from which these are */
 };
-
-const size_t text_markup_size = sizeof(struct text_markup);
 
 /* A number of an element, and the colon behind it unless it is the last. */
 static bool take_field(struct rest *r, uint64_t *out)
@@ -44,7 +41,7 @@ static struct str take_word(struct rest *r)
 }
 
 /* 0:libx.so:elf:5f6d1234 */
-static void add_module(struct text_markup *m, struct rest r)
+static void add_module(struct markup *m, struct rest r)
 {
 	struct markup_module module;
 	if (m->module_count == MODULES_MAX || !take_field(&r, &module.number))
@@ -59,7 +56,7 @@ static void add_module(struct text_markup *m, struct rest r)
 }
 
 /* 0x7f5b12345000:0x5a000:load:0:rx:0x1000 */
-static void add_segment(struct text_markup *m, struct rest r)
+static void add_segment(struct markup *m, struct rest r)
 {
 	struct markup_segment s;
 	uint64_t number, address;
@@ -76,7 +73,7 @@ static void add_segment(struct text_markup *m, struct rest r)
 }
 
 /* NULL if none has the address, or several, as when a process began that wrote no {{{reset}}}. */
-static const struct markup_segment *find_segment(const struct text_markup *m, uint64_t address)
+static const struct markup_segment *find_segment(const struct markup *m, uint64_t address)
 {
 	const struct markup_segment *found = NULL;
 	for (unsigned i = 0; i < m->segment_count; i++) {
@@ -94,7 +91,7 @@ static const struct markup_segment *find_segment(const struct text_markup *m, ui
 static void found_code(struct text_reader *r, struct rest code, bool caller, const char *end)
 {
 	struct text_frame f = {.base = TEXT_ELF};
-	const struct text_markup *m = r->markup;
+	const struct markup *m = r->state;
 	uint64_t address;
 	if (!take_field(&code, &address) || r->frames == FRAMES_MAX)
 		return;
@@ -117,7 +114,7 @@ static void found_code(struct text_reader *r, struct rest code, bool caller, con
 
 static void read_element(struct text_reader *r, struct rest element, const char *end)
 {
-	struct text_markup *m = r->markup;
+	struct markup *m = r->state;
 	uint64_t number;
 	if (take_literal(&element, "reset")) {
 		m->module_count = m->segment_count = 0;
@@ -135,7 +132,7 @@ static void read_element(struct text_reader *r, struct rest element, const char 
 	}
 }
 
-bool text_read_markup(struct text_reader *r, struct rest line)
+static bool read_markup(struct text_reader *r, struct rest line)
 {
 	bool any = false;
 	while ((line.at = find_word(line.at, line.end, "{{{")) && !r->result) {
@@ -143,13 +140,17 @@ bool text_read_markup(struct text_reader *r, struct rest line)
 		const char *close = find_word(line.at, line.end, "}}}");
 		if (!close)
 			break;
-		if (!r->markup && !(r->markup = calloc(1, sizeof *r->markup))) {
-			r->result = TEXT_NO_MEMORY;
+		if (!(r->state = text_state(r, &text_markup)))
 			break;
-		}
 		read_element(r, (struct rest){line.at, close}, close + strlen("}}}"));
 		line.at = close + strlen("}}}");
 		any = true;
 	}
 	return any;
 }
+
+const struct text_format text_markup = {.which = TEXT_ANCHORED,
+        .signs = SIGN_BRACE,
+        .read = read_markup,
+        .state_size = sizeof(struct markup),
+        .late = true};

@@ -6,14 +6,12 @@
  * its name, the offset is that in the image. */
 #include <config.h>
 
-#include <stdlib.h>
-
 #include "text/formats.h"
 
 enum { LEVELS = 512, NAME_MAX_BYTES = 128, UUID_BYTES = 36 };
 #define OFFSET_MAX (UINT64_C(1) << 40)
 
-struct text_metrickit {
+struct metrickit {
 	unsigned root; /* the depth of objects of the innermost frames; 0: none is open */
 	struct level {
 		char name[NAME_MAX_BYTES], uuid[UUID_BYTES];
@@ -23,30 +21,28 @@ struct text_metrickit {
 	} levels[LEVELS];
 };
 
-const size_t text_metrickit_size = sizeof(struct text_metrickit);
-
-static struct level *level_at(struct text_metrickit *m, unsigned depth)
+static struct level *level_at(struct metrickit *m, unsigned depth)
 {
 	return m && m->root && depth >= m->root && depth - m->root < LEVELS ? &m->levels[depth - m->root] : NULL;
 }
 
-bool text_metrickit_begin(struct text_reader *r)
+void text_metrickit_begin(struct text_reader *r, unsigned depth)
 {
-	if (!r->metrickit && !(r->metrickit = malloc(sizeof *r->metrickit)))
-		return false;
-	r->metrickit->root = r->json.depth + 1;
-	return true;
+	struct metrickit *m = text_state(r, &text_metrickit);
+	if (m)
+		m->root = depth;
 }
 
-void text_metrickit_open(struct text_metrickit *m, unsigned depth)
+void text_metrickit_open(struct text_reader *r, unsigned depth)
 {
-	struct level *level = level_at(m, depth);
+	struct level *level = level_at(text_state_so_far(r, &text_metrickit), depth);
 	if (level)
 		level->name_len = level->uuid_len = level->has_offset = 0;
 }
 
-void text_metrickit_close(struct text_metrickit *m, unsigned depth)
+void text_metrickit_close(struct text_reader *r, unsigned depth)
 {
+	struct metrickit *m = text_state_so_far(r, &text_metrickit);
 	if (m && m->root && depth < m->root)
 		m->root = 0;
 }
@@ -59,9 +55,10 @@ static uint8_t keep(char *room, size_t size, struct str value)
 	return (uint8_t)value.len;
 }
 
-void text_metrickit_member(struct text_reader *r, struct str key, struct str value, const char *end)
+void text_metrickit_member(struct text_reader *r, unsigned depth, struct str key, struct str value, const char *end)
 {
-	struct level *level = level_at(r->metrickit, r->json.depth);
+	struct metrickit *m = text_state_so_far(r, &text_metrickit);
+	struct level *level = level_at(m, depth);
 	struct rest digits = {value.data, value.data + value.len};
 	if (!level || (level->name_len && level->uuid_len && level->has_offset))
 		return;
@@ -74,8 +71,11 @@ void text_metrickit_member(struct text_reader *r, struct str key, struct str val
 	if (!level->name_len || !level->uuid_len || !level->has_offset)
 		return;
 	struct text_frame f = {.base = TEXT_IMAGE, .offset = level->offset, .line = r->line - r->inner_lines};
-	f.address = f.offset - (r->json.depth > r->metrickit->root && f.offset);
+	f.address = f.offset - (depth > m->root && f.offset);
 	text_edit_one(r, &f, end, end, TEXT_JSON_SENTRY);
 	text_found(r, &f, (struct str){level->name, level->name_len}, (struct str){level->uuid, level->uuid_len},
 	        TEXT_ID_UUID);
 }
+
+/* Its lines are those of JSON, which asks it. */
+const struct text_format text_metrickit = {.names = "MetricKit", .state_size = sizeof(struct metrickit), .late = true};

@@ -4,6 +4,7 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
 
 /* The text up to the next bar, which is passed; false if there is none. */
 static bool field(struct rest *r, struct str *f)
@@ -27,7 +28,7 @@ static bool read_module(struct text_reader *r, struct rest line)
 }
 
 /* 0|1|libc.so.6||||0x29d90: thread, frame, module, function, file, line, offset in the module where there is no line */
-bool text_read_pipes(struct text_reader *r, struct rest line)
+static bool read_pipes(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
 	uint64_t thread, number;
@@ -45,3 +46,9 @@ bool text_read_pipes(struct text_reader *r, struct rest line)
 		return false;
 	return text_found_at(r, &f, number ? TEXT_CALL : TEXT_EXACT, module, gap, TEXT_FIELDS);
 }
+
+const struct text_format text_pipes = {.names = "minidump-stackwalk",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_BRACE,
+        .words = (const char *const[]){"Module|", NULL},
+        .read = read_pipes};

@@ -5,6 +5,7 @@
 
 #include "text/formats.h"
 #include "text/path.h"
+#include "text/signs.h"
 
 enum {
 	TRIES = 8, /* at a character that may start a frame */
@@ -210,7 +211,7 @@ static bool read_tsan(struct text_reader *r, struct rest line)
 	return text_found(r, &f, g.path, text_build_id((struct rest){g.close, line.end}), TEXT_ID_BUILD);
 }
 
-bool text_read_numbered(struct text_reader *r, struct rest line)
+static bool read_numbered(struct text_reader *r, struct rest line)
 {
 	uint64_t number;
 	for (unsigned i = 0; i < TRIES && line.at < line.end; i++) {
@@ -234,3 +235,9 @@ bool text_read_numbered(struct text_reader *r, struct rest line)
 	}
 	return false;
 }
+
+const struct text_format text_numbered = {
+        .names = "sanitizers, LLVM, gdb, eu-stack, coredumpctl, Firefox, Chromium, Android",
+        .which = TEXT_FLOATING,
+        .signs = SIGN_QUOTE,
+        .read = read_numbered};

@@ -4,6 +4,7 @@
 
 #include "text/formats.h"
 #include "text/path.h"
+#include "text/signs.h"
 
 enum {
 	FRAMES_MAX = 64,        /* bytes of a line that is searched for NAME+0xOFFSET */
@@ -236,7 +237,7 @@ static bool read_traced(struct text_reader *r, struct rest line)
 
 /* The callers of a sample: "            1136 hot+0xd (/tmp/prog)". perf writes file offsets there, and with dsoff also
  * after the path. All but the first of a sample are return addresses. */
-bool text_read_perf(struct text_reader *r, struct rest line)
+static bool read_perf(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_FILE};
 	struct text_group g;
@@ -286,25 +287,31 @@ bool text_read_perf(struct text_reader *r, struct rest line)
 	return text_found_at(r, &f, TEXT_IS_SET, path, name, TEXT_AT);
 }
 
+struct bpftrace {
+	uint64_t line;  /* the last of a stack, or the one above it */
+	unsigned depth; /* frames of it so far */
+};
+
 /* bpftrace: below "@[" or "@name[", innermost first, "    0x7fd028a3a171" or, with a name, "    spin+9". */
-bool text_read_bpftrace(struct text_reader *r, struct rest line)
+static bool read_bpftrace(struct text_reader *r, struct rest line)
 {
+	struct bpftrace *s = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
 	if (peek(&line) == '@' && line.end[-1] == '[') {
-		r->bpf_line = r->line;
-		r->bpf_depth = 0;
+		s->line = r->line;
+		s->depth = 0;
 		return true;
 	}
-	if (!r->bpf_line || r->bpf_line + 1 != r->line || !blanks(&line))
+	if (!s->line || s->line + 1 != r->line || !blanks(&line))
 		return false;
-	r->bpf_line = r->line;
-	r->bpf_depth++;
+	s->line = r->caller_line = r->line;
+	s->depth++;
 	struct str name = between(line.at, line.end);
 	if (!take_0x(&line, &f.offset) || line.at != line.end) {
 		text_found_named(r, &(struct text_named){.function = name});
 		return false;
 	}
-	return text_found_at(r, &f, r->bpf_depth > 1 ? TEXT_RETURN : TEXT_EXACT, (struct str){"", 0},
+	return text_found_at(r, &f, s->depth > 1 ? TEXT_RETURN : TEXT_EXACT, (struct str){"", 0},
 	        between(line.end, line.end), TEXT_PARENTHESES);
 }
 
@@ -312,13 +319,14 @@ bool text_read_bpftrace(struct text_reader *r, struct rest line)
 static bool read_report_header(struct text_reader *r, struct rest line)
 {
 	static const char module[] = "Shared Object";
+	bool *has_columns = r->state;
 	blanks(&line);
 	if (!take_literal(&line, "# ") ||
 	        (!find_word(line.at, line.end, "Overhead") && !find_word(line.at, line.end, "Children")))
 		return false;
 	const char *object = find_word(line.at, line.end, module);
 	struct rest next = {object ? object + sizeof module - 1 : line.end, line.end};
-	r->perf_report = object && blanks(&next) && take_literal(&next, "Symbol");
+	*has_columns = object && blanks(&next) && take_literal(&next, "Symbol");
 	return true;
 }
 
@@ -354,7 +362,8 @@ static bool read_report(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_FILE};
 	bool some, own;
-	if (!r->perf_report || !take_percentage(&line, &some))
+	const bool *has_columns = r->state;
+	if (!*has_columns || !take_percentage(&line, &some))
 		return false;
 	if (take_percentage(&line, &own)) /* of all, with its callees */
 		some = own;
@@ -374,7 +383,7 @@ static bool read_report(struct text_reader *r, struct rest line)
 	return text_found_at(r, &f, TEXT_EXACT, path, between(from, hex.at), TEXT_AT);
 }
 
-bool text_read_perf_report(struct text_reader *r, struct rest line)
+static bool read_perf_report(struct text_reader *r, struct rest line)
 {
 	return read_report_header(r, line) || read_report(r, line);
 }
@@ -418,7 +427,7 @@ static bool read_breakpad(struct text_reader *r, struct rest line)
 	return text_told(r, between(line.at, line.end), (struct str){"", 0}, id, TEXT_ID_GIVEN);
 }
 
-bool text_read_module_line(struct text_reader *r, struct rest line)
+static bool read_module_line(struct text_reader *r, struct rest line)
 {
 	return line.end - line.at <= BUILD_ID_LINE && (read_systemd(r, line) || read_breakpad(r, line));
 }
@@ -440,7 +449,8 @@ static bool ends_name(int c)
 bool text_is_counted(struct rest line)
 {
 	uint64_t number;
-	return breakpad_module(line, &number) != NULL;
+	blanks(&line);
+	return is_digit(peek(&line)) && breakpad_module(line, &number);
 }
 
 /* simpleperf: "libart.so[+13728c]" in place of a symbol, an address of the file. Executables have names like others',
@@ -521,7 +531,7 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 	return hex.at;
 }
 
-bool text_read_anything(struct text_reader *r, struct rest line)
+static bool read_anything(struct text_reader *r, struct rest line)
 {
 	const char *from = line.at, *at = from;
 	for (unsigned i = 0; i < SIGNS_MAX && r->frames < FRAMES_MAX && at < line.end && !r->result; i++) {
@@ -535,3 +545,34 @@ bool text_read_anything(struct text_reader *r, struct rest line)
 	}
 	return r->frames > 0;
 }
+
+const struct text_format text_glibc = {
+        .names = "glibc, Ruby", .which = TEXT_FLOATING, .signs = SIGN_HEX, .read = text_read_glibc};
+
+const struct text_format text_perf = {
+        .names = "perf script", .which = TEXT_ANCHORED, .signs = SIGN_PAREN, .read = read_perf};
+
+const struct text_format text_perf_report = {.names = "perf report",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX | SIGN_QUOTE,
+        .read = read_perf_report,
+        .state_size = sizeof(bool) /* the heading has the columns that it needs */};
+
+const struct text_format text_bpftrace = {.names = "bpftrace",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX | SIGN_PLUS,
+        .begins = "@",
+        .read = read_bpftrace,
+        .state_size = sizeof(struct bpftrace)};
+
+const struct text_format text_module_lines = {.which = TEXT_ANCHORED,
+        .signs = SIGN_BUILD,
+        .begins = "M",
+        .words = (const char *const[]){"MODULE ", NULL},
+        .read = read_module_line};
+
+const struct text_format text_anything = {.names = "hs_err of Java, simpleperf, NAME+0xOFFSET",
+        .which = TEXT_ANYWHERE,
+        .signs = SIGN_PLUS,
+        .words = (const char *const[]){"symbol: ", NULL},
+        .read = read_anything};

@@ -3,6 +3,12 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
+
+struct runtimes {
+	uint64_t managed_line;    /* the last line "at …" of .NET's */
+	uint64_t clickhouse_line; /* the last of ClickHouse's stack */
+};
 
 enum { CLICKHOUSE_LINES = 16 }; /* from frame to frame: inlined calls have lines of their own */
 
@@ -12,12 +18,13 @@ enum { CLICKHOUSE_LINES = 16 }; /* from frame to frame: inlined calls have lines
 static bool read_native_aot(struct text_reader *r, struct rest line)
 {
 	static const char mark[] = "!<BaseAddress>+0x";
+	struct runtimes *state = r->state;
 	struct text_frame f = {.base = TEXT_IMAGE};
-	bool caller = r->managed_line && r->managed_line + 1 == r->line;
+	bool caller = state->managed_line && state->managed_line + 1 == r->line;
 	blanks(&line);
 	if (!take_literal(&line, "at "))
 		return false;
-	r->managed_line = r->line;
+	state->managed_line = r->line;
 	const char *end = find_word(line.at, line.end, mark);
 	if (!end || end == line.at)
 		return false;
@@ -35,14 +42,15 @@ static bool read_native_aot(struct text_reader *r, struct rest line)
  * place of the file it is one in memory. The first frame is where a signal came, or has a name. */
 static bool read_clickhouse(struct text_reader *r, struct rest line)
 {
+	struct runtimes *state = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
 	const char *at = find_word(line.at, line.end, "@ 0x"), *dot = at ? find_word(line.at, at, ". ") : NULL;
 	while (dot && (dot == line.at || !is_digit((unsigned char)dot[-1])))
 		dot = find_word(dot + 1, at, ". ");
 	if (!dot)
 		return false;
-	bool caller = r->clickhouse_line && r->line - r->clickhouse_line <= CLICKHOUSE_LINES;
-	r->clickhouse_line = r->line;
+	bool caller = state->clickhouse_line && r->line - state->clickhouse_line <= CLICKHOUSE_LINES;
+	state->clickhouse_line = r->line;
 	const char *name = dot + strlen(". "), *number = dot;
 	while (number > line.at && is_digit((unsigned char)number[-1]))
 		number--;
@@ -62,7 +70,14 @@ static bool read_clickhouse(struct text_reader *r, struct rest line)
 	return text_found_at(r, &f, caller ? TEXT_RETURN : TEXT_EXACT, path, between(name, name + 1), TEXT_AT);
 }
 
-bool text_read_runtime(struct text_reader *r, struct rest line)
+static bool read_runtime(struct text_reader *r, struct rest line)
 {
 	return read_native_aot(r, line) || read_clickhouse(r, line);
 }
+
+const struct text_format text_runtimes = {.names = ".NET NativeAOT, ClickHouse",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX,
+        .words = (const char *const[]){"at ", NULL},
+        .read = read_runtime,
+        .state_size = sizeof(struct runtimes)};

@@ -18,6 +18,17 @@ enum {
 	TRAMPOLINE_ALIGN = 16,
 };
 
+struct servers {
+	uint64_t envoy_fault;  /* the line above Envoy's stack of a crash */
+	uint64_t seastar_line; /* the last of Seastar's stack, or the one above it */
+};
+
+struct fortran {
+	uint64_t line; /* the last row, or the heading */
+	unsigned rows;
+	bool signal; /* the last may be the trampoline of signals */
+};
+
 static const struct str nothing = {"", 0};
 
 /* The program itself, which these do not name: the one that the user gave, else this one. */
@@ -50,6 +61,7 @@ static bool read_envoy_map(struct text_reader *r, struct rest line)
  * trampoline, with which the stack of a crash begins. */
 static bool read_envoy_frame(struct text_reader *r, struct rest line)
 {
+	struct servers *s = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
 	uint64_t number;
 	const char *sign = memchr(line.at, '#', (size_t)(line.end - line.at));
@@ -65,7 +77,7 @@ static bool read_envoy_frame(struct text_reader *r, struct rest line)
 		return false;
 	struct str function = trimmed(between(name, open));
 	r->begins = r->stacks.line.at = sign;
-	bool below_handler = number == 1 && r->servers.envoy_fault && r->line - r->servers.envoy_fault <= 8;
+	bool below_handler = number == 1 && s->envoy_fault && r->line - s->envoy_fault <= 8;
 	if (below_handler)
 		r->signal_line = r->line;
 	text_caller(r, &f, nothing, function);
@@ -79,11 +91,12 @@ static bool read_envoy_frame(struct text_reader *r, struct rest line)
 
 static bool read_envoy(struct text_reader *r, struct rest line)
 {
+	struct servers *s = r->state;
 	if (line.end - line.at > ENVOY_LINE)
 		return false;
 	const char *caught = find_word(line.at, line.end, "Caught ");
 	if (caught && find_word(caught, line.end, ", suspect faulting address 0x"))
-		r->servers.envoy_fault = r->line;
+		s->envoy_fault = r->line;
 	return read_envoy_frame(r, line);
 }
 
@@ -133,15 +146,16 @@ static bool take_traced(struct text_reader *r, struct rest *line, bool alone)
 /* A line of the stack comes next, or one of the tasks that wait. */
 static void await_seastar(struct text_reader *r)
 {
-	r->servers.seastar_line = r->line;
+	struct servers *s = r->state;
+	s->seastar_line = r->line;
 	text_await(r, 1);
 }
 
 /* "… backtrace:" */
 static bool read_backtrace_heading(struct text_reader *r, struct rest line)
 {
-	struct str whole = trimmed(between(line.at, line.end));
-	if (ends_with(whole, "Backtrace:") || ends_with(whole, "backtrace:"))
+	struct str whole = between(line.at, line.end);
+	if (line.end[-1] == ':' && (ends_with(whole, "Backtrace:") || ends_with(whole, "backtrace:")))
 		await_seastar(r);
 	return false;
 }
@@ -170,7 +184,8 @@ static bool read_backtrace(struct text_reader *r, struct rest line)
 
 static bool read_seastar(struct text_reader *r, struct rest line)
 {
-	if (!r->servers.seastar_line || r->servers.seastar_line + 1 != r->line || !blanks(&line))
+	struct servers *s = r->state;
+	if (!s->seastar_line || s->seastar_line + 1 != r->line || !blanks(&line))
 		return false;
 	struct rest whole = line;
 	uint64_t offset;
@@ -248,6 +263,7 @@ static struct str take_column(struct rest *line)
 
 static bool read_fortran_heading(struct text_reader *r, struct rest line)
 {
+	struct fortran *s = r->state;
 	static const char *const columns[] = {"Image", "PC", "Routine", "Line", "Source"};
 	struct rest image = line;
 	blanks(&image);
@@ -256,10 +272,10 @@ static bool read_fortran_heading(struct text_reader *r, struct rest line)
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
 		if (!str_equal(take_column(&line), str_from(columns[i])))
 			return false;
-	r->servers.fortran_line = r->line;
+	s->line = r->line;
 	text_await(r, FORTRAN_LINES);
-	r->servers.fortran_rows = 0;
-	r->servers.fortran_signal = false;
+	s->rows = 0;
+	s->signal = false;
 	text_stacks_close(r);
 	return true;
 }
@@ -278,18 +294,19 @@ static bool may_be_trampoline(struct str image, uint64_t address)
  * images are cut. */
 static bool read_fortran(struct text_reader *r, struct rest line)
 {
+	struct fortran *s = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
-	if (!r->servers.fortran_line || r->line - r->servers.fortran_line > FORTRAN_LINES)
+	if (!s->line || r->line - s->line > FORTRAN_LINES)
 		return false;
 	struct rest at = line;
 	struct str image = take_column(&at), pc = take_column(&at), routine = take_column(&at);
 	struct rest hex = {pc.data, pc.data + pc.len};
 	if (!routine.len || (pc.len != 8 && pc.len != 16) || !take_hex(&hex, &f.offset) || hex.at != hex.end)
 		return false;
-	bool exact = r->servers.fortran_signal;
-	r->servers.fortran_line = r->line;
+	bool exact = s->signal;
+	s->line = r->line;
 	text_await(r, FORTRAN_LINES);
-	r->servers.fortran_signal = r->servers.fortran_rows++ < FORTRAN_HANDLER && may_be_trampoline(image, f.offset);
+	s->signal = s->rows++ < FORTRAN_HANDLER && may_be_trampoline(image, f.offset);
 	if (!str_equal(routine, str_from("Unknown"))) {
 		struct str row = take_column(&at), file = take_column(&at);
 		struct rest digits = {row.data, row.data + row.len};
@@ -350,7 +367,7 @@ static bool read_sanitized(struct text_reader *r, struct rest line)
 	return text_found_at(r, &f, TEXT_CALL, path, between(end, end), TEXT_PARENTHESES);
 }
 
-bool text_read_servers(struct text_reader *r, struct rest line)
+static bool read_servers(struct text_reader *r, struct rest line)
 {
 	if (read_envoy_map(r, line) || read_seastar(r, line))
 		return true;
@@ -359,7 +376,23 @@ bool text_read_servers(struct text_reader *r, struct rest line)
 	return read_envoy(r, line) || read_backtrace(r, line) || read_dpdk(r, line) || read_sanitized(r, line);
 }
 
-bool text_read_columns(struct text_reader *r, struct rest line)
+static bool read_columns(struct text_reader *r, struct rest line)
 {
 	return read_folly(r, line) || read_fortran_heading(r, line) || read_fortran(r, line);
 }
+
+const struct text_format text_servers = {.names = "Envoy, Seastar, DPDK, compute-sanitizer, ESP-IDF",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX | TEXT_AWAITED,
+        .begins = "(ABEFISW[b",
+        .words = (const char *const[]){"Backtrace:", "Address mapping: ", NULL},
+        .read = read_servers,
+        .state_size = sizeof(struct servers)};
+
+const struct text_format text_columns = {.names = "folly, Intel Fortran",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_PAREN | TEXT_AWAITED,
+        .begins = "I",
+        .words = (const char *const[]){"Image ", NULL},
+        .read = read_columns,
+        .state_size = sizeof(struct fortran)};

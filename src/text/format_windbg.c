@@ -12,6 +12,12 @@
 #include <config.h>
 
 #include "text/formats.h"
+#include "text/signs.h"
+
+struct windbg {
+	uint64_t heading, row; /* the last lines of them, or of warnings below; 0: none yet */
+	bool next_is_exact;    /* the next row has no return address */
+};
 
 enum { NUMBER_MAX = 3, COLUMN_MIN = 8, COLUMN_MAX = 17 };
 
@@ -58,7 +64,7 @@ static bool take_row(struct rest line, struct row *row)
 /* Whether the row has an address itself, and no return address: it is the first, below a handler of the kernel, or
  * calls inlined there are all that stands above. Rows without numbers may be hidden between those that are seen: the
  * heading tells which is the first, if there is one. */
-static bool is_exact(const struct text_windbg *w, const struct row *row, uint64_t line)
+static bool is_exact(const struct windbg *w, const struct row *row, uint64_t line)
 {
 	bool below = w->row && w->row + 1 == line;
 	if (below && w->next_is_exact)
@@ -68,17 +74,18 @@ static bool is_exact(const struct text_windbg *w, const struct row *row, uint64_
 	return w->heading ? w->heading + 1 == line : !below;
 }
 
-bool text_read_windbg(struct text_reader *r, struct rest line)
+static bool read_windbg(struct text_reader *r, struct rest line)
 {
+	struct windbg *w = r->state;
 	struct row row;
 	struct text_frame f = {.base = TEXT_IMAGE};
 	char room[TEXT_NAME_MAX];
 	if (!take_row(line, &row))
 		return false;
-	bool exact = is_exact(&r->windbg, &row, r->line);
+	bool exact = is_exact(w, &row, r->line);
 	struct rest s = row.symbol;
-	r->windbg.row = r->line;
-	r->windbg.next_is_exact = row.inlined ? exact : find_word(s.at, s.end, "!Ki") != NULL;
+	w->row = r->line;
+	w->next_is_exact = row.inlined ? exact : find_word(s.at, s.end, "!Ki") != NULL;
 	while (s.at < s.end && !is_blank(*s.at) && !strchr("+!`<>()[]", *s.at))
 		s.at++;
 	struct str name = between(row.symbol.at, s.at);
@@ -89,17 +96,20 @@ bool text_read_windbg(struct text_reader *r, struct rest line)
 	        between(s.at, s.at), TEXT_PARENTHESES);
 }
 
-bool text_read_windbg_heading(struct text_reader *r, struct rest line)
+static bool read_heading(struct text_reader *r, struct rest line)
 {
+	struct windbg *w = r->state;
 	blanks(&line);
 	if (take_literal(&line, "#"))
 		blanks(&line);
-	bool goes_on = r->windbg.heading + 1 == r->line && take_literal(&line, "WARNING: ");
+	bool goes_on = w->heading + 1 == r->line && take_literal(&line, "WARNING: ");
 	if (goes_on || take_literal(&line, "ChildEBP ") || take_literal(&line, "Child-SP ") ||
-	        take_literal(&line, "STACK_TEXT:"))
-		r->windbg.heading = r->line;
-	else if (r->windbg.row + 1 == r->line && take_literal(&line, "WARNING: "))
-		r->windbg.row = r->line;
+	        take_literal(&line, "STACK_TEXT:")) {
+		w->heading = r->line;
+		text_await(r, 1);
+	}
+	if (w->row + 1 == r->line && take_literal(&line, "WARNING: "))
+		w->row = r->line;
 	return false;
 }
 
@@ -138,3 +148,15 @@ bool text_windbg_symbol(struct rest line, struct text_named *out)
 	out->function = trimmed(between(name, plus ? plus : note ? note : s.end));
 	return out->function.len > 0;
 }
+
+const struct text_format text_windbg = {.names = "WinDbg",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_PLUS,
+        .read = read_windbg,
+        .state_size = sizeof(struct windbg)};
+
+const struct text_format text_windbg_headings = {.which = TEXT_ANCHORED,
+        .begins = "#CSW",
+        .words = (const char *const[]){"ChildEBP ", "Child-SP ", "STACK_TEXT:", NULL},
+        .read = read_heading,
+        .state_of = &text_windbg};

@@ -15,6 +15,18 @@ enum {
 	PLUS_MAX = 4,        /* plus signs of a line that are looked at for one */
 };
 
+struct windows {
+	char module[256]; /* in which the fault was, and in which line it stood */
+	size_t module_len;
+	uint64_t module_line;
+	bool is_second;                    /* the line above names the program in the same way */
+	unsigned offset_number;            /* of Sig[] in a Report.wer; 0: it has none that is known */
+	uint64_t modules_line;             /* of Blender's list of modules */
+	uint64_t blender_line, mingw_line; /* the last frames of theirs */
+	uint64_t portable_line;            /* of Unreal's <PCallStack> */
+	unsigned portable_depth;
+};
+
 /* Where linkers put 64-bit programs and libraries unless they are told otherwise. No image has 4 GiB. */
 #define IMAGE_MAX (UINT64_C(1) << 32)
 #define PROGRAM_BASE UINT64_C(0x140000000)
@@ -55,7 +67,7 @@ void text_lower_base(struct text_frame *f, struct str path)
 
 static void keep_fault(struct text_reader *r, struct str name)
 {
-	struct text_windows *w = &r->windows;
+	struct windows *w = r->state;
 	w->module_len = name.len <= sizeof w->module && !str_equal(name, str_from("unknown")) ? name.len : 0;
 	memcpy(w->module, name.data, w->module_len);
 	w->module_line = r->line;
@@ -64,7 +76,7 @@ static void keep_fault(struct text_reader *r, struct str name)
 /* An offset, behind which the function's name goes. */
 static bool found_fault(struct text_reader *r, uint64_t offset, const char *end)
 {
-	struct text_windows *w = &r->windows;
+	struct windows *w = r->state;
 	struct text_frame f = {.base = TEXT_IMAGE, .offset = offset};
 	struct str module = {w->module, w->module_len};
 	if (!module.len)
@@ -125,7 +137,7 @@ static bool read_fault_name(struct text_reader *r, struct rest line)
 	struct str file = trimmed(between(name, comma));
 	if (!file.len)
 		return false;
-	struct text_windows *w = &r->windows;
+	struct windows *w = r->state;
 	w->is_second = w->module_line && w->module_line + 1 == r->line;
 	keep_fault(r, file);
 	return true;
@@ -134,7 +146,7 @@ static bool read_fault_name(struct text_reader *r, struct rest line)
 /* "Fault offset: 0x00000000000edb0b" is the second line below the module's name, whatever its label is. */
 static bool read_fault_offset(struct text_reader *r, struct rest line)
 {
-	struct text_windows *w = &r->windows;
+	struct windows *w = r->state;
 	uint64_t offset;
 	bool named = take_literal(&line, "Fault offset: ");
 	if (!w->module_len || r->line - w->module_line > FAULT_LINES)
@@ -155,7 +167,7 @@ static bool read_fault_offset(struct text_reader *r, struct rest line)
  * type. */
 static bool read_report(struct text_reader *r, struct rest line)
 {
-	struct text_windows *w = &r->windows;
+	struct windows *w = r->state;
 	uint64_t number, offset;
 	if (take_literal(&line, "EventType=")) {
 		struct str type = between(line.at, line.end);
@@ -175,12 +187,13 @@ static bool read_report(struct text_reader *r, struct rest line)
 /* "Fault Module Name:	app.dll", "Exception Offset:	0000000000029d90" */
 static bool read_signature(struct text_reader *r, struct rest line)
 {
+	struct windows *w = r->state;
 	uint64_t offset;
 	if (take_literal(&line, "Fault Module Name:")) {
 		keep_fault(r, trimmed(between(line.at, line.end)));
 		return true;
 	}
-	if (!take_literal(&line, "Exception Offset:") || r->line - r->windows.module_line > FAULT_LINES)
+	if (!take_literal(&line, "Exception Offset:") || r->line - w->module_line > FAULT_LINES)
 		return false;
 	blanks(&line);
 	take_literal(&line, "0x");
@@ -216,7 +229,7 @@ static bool read_loaded(struct text_reader *r, struct rest line)
 static bool read_blender_module(struct text_reader *r, struct rest line)
 {
 	struct text_mapping m = {.kind = MAP_STARTS, .executable = true};
-	struct text_windows *w = &r->windows;
+	struct windows *w = r->state;
 	if (take_literal(&line, "Loaded Modules :")) {
 		w->modules_line = r->line;
 		return true;
@@ -249,12 +262,13 @@ static enum text_address next_address(const struct text_reader *r, uint64_t *las
 static bool read_blender(struct text_reader *r, struct rest line)
 {
 	static const char unnamed[] = "Symbols not available";
+	struct windows *w = r->state;
 	struct text_frame f = {.base = TEXT_ELF};
 	const char *from = line.at, *colon = find_word(line.at, line.end, ":0x");
 	line.at = colon ? colon + 1 : line.end;
 	if (!take_0x(&line, &f.offset) || !take_literal(&line, "  ") || !is_windows(trimmed(between(from, colon))))
 		return false;
-	enum text_address address = next_address(r, &r->windows.blender_line);
+	enum text_address address = next_address(r, &w->blender_line);
 	const char *name = line.at;
 	return take_literal(&line, unnamed) &&
 	       text_found_at(r, &f, address, (struct str){"", 0}, between(name, line.at), TEXT_AT);
@@ -264,6 +278,7 @@ static bool read_blender(struct text_reader *r, struct rest line)
  * places. */
 static bool read_offset(struct text_reader *r, struct rest line)
 {
+	struct windows *w = r->state;
 	struct text_frame f = {.base = TEXT_IMAGE};
 	const char *mark = find_word(line.at, line.end, "!0x"), *name = mark;
 	while (name && name > line.at && mark - name < TEXT_NAME_MAX && !is_blank((unsigned char)name[-1]) &&
@@ -275,7 +290,7 @@ static bool read_offset(struct text_reader *r, struct rest line)
 	if (!take_0x(&line, &f.offset) || (line.at < line.end && !is_blank(peek(&line)) && !strchr(")],;:.", *line.at)))
 		return false;
 	struct str module = between(name, mark);
-	enum text_address address = next_address(r, &r->windows.mingw_line);
+	enum text_address address = next_address(r, &w->mingw_line);
 	if (f.offset >= IMAGE_MAX) {
 		f.base = TEXT_ELF;
 		module.len = 0;
@@ -288,7 +303,7 @@ static bool read_offset(struct text_reader *r, struct rest line)
 static bool read_portable(struct text_reader *r, struct rest line)
 {
 	static const char mark[] = "<PCallStack>";
-	struct text_windows *w = &r->windows;
+	struct windows *w = r->state;
 	struct text_frame f = {.base = TEXT_IMAGE};
 	char room[TEXT_NAME_MAX];
 	uint64_t base;
@@ -313,7 +328,7 @@ static bool read_portable(struct text_reader *r, struct rest line)
 	        r, &f, address, text_windows_module(r, name, room), between(line.at, line.at), TEXT_PARENTHESES);
 }
 
-bool text_read_windows(struct text_reader *r, struct rest line)
+static bool read_windows(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
 	if (line.at == line.end || line.end - line.at > LINE_MAX)
@@ -358,7 +373,7 @@ static const char *bare_module(struct rest line, const char *plus, struct rest *
 }
 
 /* "app.dll+00F18CB": an offset in hex without 0x, as in logs of games. */
-bool text_read_bare_offset(struct text_reader *r, struct rest line)
+static bool read_bare_offset(struct text_reader *r, struct rest line)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
 	struct rest hex;
@@ -375,3 +390,13 @@ bool text_read_bare_offset(struct text_reader *r, struct rest line)
 	}
 	return false;
 }
+
+const struct text_format text_windows = {.names = "Windows event log",
+        .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX,
+        .begins = "EFSL<",
+        .words = (const char *const[]){"Faulting ", "Fault ", "Exception ", "EventType=", "Sig[", "Loaded ", NULL},
+        .read = read_windows,
+        .state_size = sizeof(struct windows)};
+
+const struct text_format text_bare_offsets = {.which = TEXT_ANYWHERE, .signs = SIGN_PLUS, .read = read_bare_offset};

@@ -11,72 +11,44 @@
 #include "text/stacks.h"
 #include "text/unescape.h"
 
-/* What a text in JSON has said so far. */
-enum { TEXT_JSON_DEPTH = 8, TEXT_JSON_VALUE = TEXT_NAME_MAX };
-
-/* Members of objects; several keys may name the same. */
-enum text_json_string {
-	JSON_MODULE,
-	JSON_DEBUG_FILE,
-	JSON_ID,
-	JSON_PATH,
-	JSON_NAME, /* of the function; a longer one is cut */
-	JSON_STRINGS,
-};
-
-enum text_json_number {
-	JSON_MODULE_OFFSET,
-	JSON_ADDRESS,
-	JSON_PC,
-	JSON_BASE,
-	JSON_SIZE,
-	JSON_IMAGE_OFFSET,
-	JSON_IMAGE_INDEX,
-	JSON_BUILD_OFFSET,
-	JSON_MONGO_BASE,
-	JSON_MONGO_OFFSET,
-	JSON_ELF_TYPE,
-	JSON_NUMBERS,
-};
-
-struct text_object {
-	char strings[JSON_STRINGS][TEXT_JSON_VALUE];
-	size_t lengths[JSON_STRINGS]; /* 0: the object has none so far */
-	uint64_t numbers[JSON_NUMBERS];
-	unsigned has;     /* a bit for each number */
-	bool named;       /* it has a function's name */
-	bool node_symbol; /* the path is from Node.js's "symbol" */
-	struct text_edit edits[TEXT_EDITS_MAX];
-	unsigned edit_count;
-	struct text_own own;      /* what the object says itself of a frame; the module is in strings */
-	bool unnamed;             /* "function": null */
-	struct text_edit unknown; /* "function": "<unknown>"; cut is 0: there is none */
-};
-
-struct text_json {
-	struct text_object objects[TEXT_JSON_DEPTH]; /* the open one of each depth */
-	unsigned depth;
-	/* of the value that is open */
-	uint32_t process, report; /* report: the process of the ids that objects have told or needed last; 0: none */
-	unsigned frames_depth, images_depth; /* of the objects in a list of frames or images; 0: none is open */
-	uint64_t frame_index, image_index;   /* of the next */
-	bool signal;                         /* the frame before was a signal's trampoline */
-	bool innermost_first;                /* the list is KSCrash's */
-	struct text_frame pending;           /* Sentry's latest, which has a return address unless it is the last */
-	bool is_pending;
-};
-
 /* Modules whose position in memory is known from the frames just before. */
 enum { TEXT_BASES = 8 };
 
 /* Programs whose lines stand among each other. */
 enum { TEXT_SOURCES = 16 };
 
-enum { TEXT_SIGNS = 7 }; /* of lines, that formats ask for */
+struct text_reader;
 
-/* Which formats are asked of a line: sets of rows of the table in reader.c, a bit for each. */
+/* Which lines a format is asked of. */
+enum text_asked {
+	TEXT_ANCHORED = 1, /* it knows a line by its beginning, or cannot mistake it */
+	TEXT_FLOATING = 2, /* it finds its frame anywhere in a line, where another may know more */
+	TEXT_ANYWHERE = 4, /* it takes what no other does */
+};
+
+/* A row of the table below, in the file of the format. It is asked of a line that has one of its signs, or
+ * begins with one of its letters. */
+struct text_format {
+	const char *names; /* of what it reads, for people; NULL: another row has them, or it reads no frames */
+	unsigned signs;    /* signs.h; TEXT_AWAITED */
+	const char *begins;
+	const char *const
+	        *words; /* with which its lines begin, ended by NULL; those that begin with no word need none */
+	enum text_asked which;
+	bool (*read)(struct text_reader *r, struct rest line); /* whether the line is its own; without the line's end */
+	size_t state_size;                                     /* of what it keeps from line to line, zeros at first */
+	const struct text_format *state_of;                    /* whose state it shares; NULL: it has its own, if any */
+	bool late;                                             /* its state is made by the first text_state */
+};
+
+enum { TEXT_FORMATS_MAX = 32, TEXT_SIGNS = 7, TEXT_ASKED = 3 };
+enum { TEXT_AWAITED = 64 };  /* the line may be of a format that said so in a line above: see text_await */
+#define TEXT_MAP_ADDRESS "0" /* in `begins`: an address as /proc/PID/maps has it */
+
+/* Sets of formats, a bit for each. */
 struct text_index {
-	uint32_t of_sign[TEXT_SIGNS], of_which[3], of_first[256], numbered;
+	uint32_t of_sign[TEXT_SIGNS], of_which[TEXT_ASKED], of_first[256];
+	unsigned floating_signs; /* that those have which are asked of a line as it is */
 };
 
 struct text_reader {
@@ -118,73 +90,26 @@ struct text_reader {
 	                          */
 	unsigned source;         /* the last one's number, from 1; 0: no prefix told it */
 	unsigned source_count;   /* so many were seen */
-	unsigned perf_depth;     /* frames of the sample so far */
-	uint64_t bpf_line;       /* the last of bpftrace's stack, or the one above it */
-	unsigned bpf_depth;      /* frames of it so far */
-	bool perf_report;        /* the header of perf report has the columns that it needs */
-	uint64_t signal_line;    /* the one with the place where a signal came: no return address */
-	uint64_t signal_again;   /* another one */
+	void *states[TEXT_FORMATS_MAX]; /* what each format keeps */
+	void *state;                    /* of these, that of the format that is asked */
+	struct text_json *json;         /* likewise, of JSON */
+	unsigned json_depth;            /* of objects that are open in a value of JSON */
+	unsigned perf_depth;            /* frames of the sample so far */
+	uint64_t signal_line;           /* the one with the place where a signal came: no return address */
+	uint64_t signal_again;          /* another one */
 	uint64_t unknown_line; /* the one below a return address of which only a map may tell that it is a trampoline */
-	bool placed_trampoline;   /* the frame that was placed last is one */
-	uint64_t caller_line;     /* the last with a return address, or the place where a signal came */
-	unsigned at_depth;        /* addresses of glog's stack so far */
-	uint64_t pc_line;         /* the last line "PC: @" */
-	bool at_signal;           /* one of them stands before this stack */
-	uint64_t at_line;         /* the last line of one */
-	uint64_t ada_line;        /* the one below Ada's heading, with the stack */
-	unsigned strace_depth;    /* frames of strace's stack so far */
-	uint64_t managed_line;    /* the last line "at …" of .NET's */
-	uint64_t clickhouse_line; /* the last of ClickHouse's stack */
-	struct text_windows {
-		char module[256]; /* in which the fault was, and in which line it stood */
-		size_t module_len;
-		uint64_t module_line;
-		bool is_second;                    /* the line above names the program in the same way */
-		unsigned offset_number;            /* of Sig[] in a Report.wer; 0: it has none that is known */
-		uint64_t modules_line;             /* of Blender's list of modules */
-		uint64_t blender_line, mingw_line; /* the last frames of theirs */
-		uint64_t portable_line;            /* of Unreal's <PCallStack> */
-		unsigned portable_depth;
-	} windows;
-	struct text_kernel {
-		char name[256]; /* of the file whose mapping the line told */
-		size_t name_len;
-		struct text_segment {
-			uint64_t start, size, offset; /* offset: in the file; at which address, the line says */
-			bool told;                    /* it is */
-		} segment;
-		uint64_t line; /* of the mapping; 0: none waits for its registers */
-		bool has_pc;
-	} kernel;
-	struct text_servers {
-		uint64_t envoy_fault;  /* the line above Envoy's stack of a crash */
-		uint64_t seastar_line; /* the last of Seastar's stack, or the one above it */
-		uint64_t fortran_line; /* the last row of Intel Fortran's, or its heading */
-		unsigned fortran_rows;
-		bool fortran_signal; /* the last may be the trampoline of signals */
-	} servers;
-	uint64_t mac_exception; /* the line above the addresses of an exception */
+	bool placed_trampoline; /* the frame that was placed last is one */
+	uint64_t caller_line;   /* the last with a return address, or the place where a signal came */
+	unsigned strace_depth;  /* frames of strace's stack so far */
 	uint64_t awaited;       /* up to this line, frames may have none of the signs; see text_await */
-	uint64_t unity_line;    /* the last frame of Unity's */
-	bool unity_signal;      /* it was the dispatcher of exceptions */
-	char dart_id[64];       /* the build id above Dart's stacks */
-	size_t dart_id_len;
 	struct str following;   /* the next line; whole for a line with a nameless frame of macOS's call graphs */
 	uint64_t following_at;  /* where it begins in the whole text */
-	uint64_t pid;           /* in the last ==PID==; 0: none yet */
 	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
 	struct {
 		int32_t module;
 		uint64_t base;
 	} bases[TEXT_BASES];
 	unsigned base_count;
-	struct text_json json;
-	struct text_metrickit *metrickit; /* NULL: no tree of its frames was seen */
-	struct text_markup *markup;       /* NULL: none was seen */
-	struct text_windbg {
-		uint64_t heading, row; /* the last lines of them, or of warnings below; 0: none yet */
-		bool next_is_exact;    /* the next row has no return address */
-	} windbg;
 };
 
 /* Reports one frame of the line to the caller, after looking up its module. An empty path: only an address. Returns
@@ -245,77 +170,75 @@ struct str text_build_id(struct rest after);
 bool text_windbg_number(struct rest line, uint64_t *number);
 bool text_windbg_symbol(struct rest line, struct text_named *out);
 
-/* Each takes a line without its end, and returns whether the line has one of its formats, which stand above it as in
- * text_formats; (…): it reads what is no frame. docs/development.md says how to add one. */
-/* sanitizers, LLVM, gdb, eu-stack, coredumpctl, Firefox, Chromium, Android */
-bool text_read_numbered(struct text_reader *r, struct rest line);
-/* glibc, Ruby */
+/* The table: the first format that recognises a line takes it. */
+#define TEXT_FORMATS(ROW)         \
+	ROW(text_beginnings)      \
+	ROW(text_windbg_headings) \
+	ROW(text_windows)         \
+	ROW(text_memory_maps)     \
+	ROW(text_markup)          \
+	ROW(text_json)            \
+	ROW(text_metrickit)       \
+	ROW(text_engines)         \
+	ROW(text_engine_headings) \
+	ROW(text_runtimes)        \
+	ROW(text_servers)         \
+	ROW(text_addresses)       \
+	ROW(text_columns)         \
+	ROW(text_unknown)         \
+	ROW(text_numbered)        \
+	ROW(text_glibc)           \
+	ROW(text_perf_report)     \
+	ROW(text_perf)            \
+	ROW(text_bpftrace)        \
+	ROW(text_mac)             \
+	ROW(text_module_lines)    \
+	ROW(text_pipes)           \
+	ROW(text_kernel)          \
+	ROW(text_registers)       \
+	ROW(text_oops)            \
+	ROW(text_windbg)          \
+	ROW(text_anything)        \
+	ROW(text_bare_offsets)
+#define TEXT_DECLARE(row) extern const struct text_format row;
+TEXT_FORMATS(TEXT_DECLARE)
+
+/* What a format keeps. NULL: it has none so far. */
+void *text_state_so_far(struct text_reader *r, const struct text_format *f);
+/* The same, made if it is late. NULL: no memory, which ends the reading. */
+void *text_state(struct text_reader *r, const struct text_format *f);
+/* Bytes of all states that are not late, which text_states_init gives to a reader: zeros. */
+size_t text_states_size(void);
+void text_states_init(struct text_reader *r, void *states);
+/* Those that are late. */
+size_t text_states_late(const struct text_reader *r);
+void text_states_free_late(struct text_reader *r);
+
+void text_index_init(struct text_index *index);
+/* The formats that have headings which begin as this line does, or maps. */
+uint32_t text_formats_by_beginning(const struct text_index *index, const char *at, const char *end);
+/* Whether one of the formats takes the line. signs: of the line; which: a set of enum text_asked. */
+bool text_formats_ask(struct text_reader *r, struct rest line, unsigned signs, unsigned which);
+/* Whether the line begins with a word of a format. */
+bool text_formats_have_word(struct rest line);
+
+/* glibc's, of DPDK too */
 bool text_read_glibc(struct text_reader *r, struct rest line);
-/* bpftrace */
-bool text_read_bpftrace(struct text_reader *r, struct rest line);
-/* perf report */
-bool text_read_perf_report(struct text_reader *r, struct rest line);
-/* perf script, bpftrace */
-bool text_read_perf(struct text_reader *r, struct rest line);
-/* macOS, Crashlytics */
-bool text_read_mac(struct text_reader *r, struct rest line);
-/* (tables of modules) */
-bool text_read_module_line(struct text_reader *r, struct rest line);
-/* LLVM */
-bool text_read_markup(struct text_reader *r, struct rest line);
-extern const size_t text_markup_size; /* of a struct text_markup */
-/* MetricKit, of which text_read_json tells: a list of frames begins, an object begins or has ended at this depth, and
- * has a member, whose value ends at `end`. */
-bool text_metrickit_begin(struct text_reader *r);
-void text_metrickit_open(struct text_metrickit *m, unsigned depth);
-void text_metrickit_close(struct text_metrickit *m, unsigned depth);
-void text_metrickit_member(struct text_reader *r, struct str key, struct str value, const char *end);
-extern const size_t text_metrickit_size; /* of a struct text_metrickit */
-/* minidump-stackwalk */
-bool text_read_pipes(struct text_reader *r, struct rest line);
-/* minidump-stackwalk, Sentry, .ips of Apple, MetricKit, Node.js, MongoDB, ABRT */
+/* A line of JSON. */
 bool text_read_json(struct text_reader *r, struct rest line);
 /* Tells the frame that waits to know whether it is the last of its list: another frame follows, perhaps of a later
  * line. */
 void text_json_flush(struct text_reader *r);
-/* Unreal Engine, Unity, Dart */
-bool text_read_engine(struct text_reader *r, struct rest line);
-/* (what stands above these) */
-bool text_read_engine_head(struct text_reader *r, struct rest line);
-/* Windows event log, Unreal Engine, minidump-stackwalk */
-bool text_read_windows(struct text_reader *r, struct rest line);
-/* NAME+0xOFFSET */
-bool text_read_bare_offset(struct text_reader *r, struct rest line);
+/* MetricKit, of which text_read_json tells: a list of frames begins at this depth, an object begins or has ended there,
+ * and has a member, whose value ends at `end`. */
+void text_metrickit_begin(struct text_reader *r, unsigned depth);
+void text_metrickit_open(struct text_reader *r, unsigned depth);
+void text_metrickit_close(struct text_reader *r, unsigned depth);
+void text_metrickit_member(struct text_reader *r, unsigned depth, struct str key, struct str value, const char *end);
 /* An address of a file of Windows, as it would be where the linker put it, becomes an offset in the image. */
 void text_lower_base(struct text_frame *f, struct str path);
-/* .NET NativeAOT, ClickHouse */
-bool text_read_runtime(struct text_reader *r, struct rest line);
-/* (memory maps) */
-bool text_read_map(struct text_reader *r, struct rest line);
-/* lldb, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, Node.js, glog, absl, boost, heap profiles */
-bool text_read_address(struct text_reader *r, struct rest line);
-/* valgrind, gfortran, Zig, D, backward-cpp, callgrind */
-bool text_read_unknown(struct text_reader *r, struct rest line);
-/* Linux kernel */
-bool text_read_kernel(struct text_reader *r, struct rest line);
-/* Linux kernel */
-bool text_read_oops(struct text_reader *r, struct rest line);
-/* (the registers below a line of the Linux kernel) */
-bool text_read_registers(struct text_reader *r, struct rest line);
-/* Envoy, Seastar, ESP-IDF, DPDK, compute-sanitizer */
-bool text_read_servers(struct text_reader *r, struct rest line);
-/* folly, Intel Fortran */
-bool text_read_columns(struct text_reader *r, struct rest line);
-/* (of another process, or of a signal; always false) */
-bool text_read_beginning(struct text_reader *r, struct rest line);
-/* WinDbg */
-bool text_read_windbg(struct text_reader *r, struct rest line);
-/* The module that this format, .NET and Unreal name without its extension, which the user may have given with it. */
+/* The module that WinDbg, .NET and Unreal name without its extension, which the user may have given with it. */
 struct str text_windows_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX]);
-/* (what stands above its rows; always false) */
-bool text_read_windbg_heading(struct text_reader *r, struct rest line);
-/* hs_err of Java, simpleperf, NAME+0xOFFSET */
-bool text_read_anything(struct text_reader *r, struct rest line);
 /* Whether the line begins as Breakpad's " 1  libx.so + 0x12". */
 bool text_is_counted(struct rest line);
 

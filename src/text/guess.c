@@ -75,13 +75,20 @@ static bool is_named_by_glibc(struct rest line)
 	return has(line, ") [0x") || has(line, ")[0x");
 }
 
-/* Python's "  File "a.py", line 3, in f" and, with hex, Go's "	/src/main.go:8 +0x1a": languages that print names
- * alone. */
-static bool is_named_by_language(struct rest line, bool hex)
+/* Go's "	/src/main.go:8 +0x1a" */
+static bool is_named_by_go(struct rest line)
+{
+	const char *plus = line.at;
+	while ((plus = find_word(plus, line.end, "+0x")) && (plus == line.at || plus[-1] != ' '))
+		plus++;
+	return plus && has(line, ".go:");
+}
+
+/* Python's "  File "a.py", line 3, in f" */
+static bool is_named_by_python(struct rest line)
 {
 	const char *file = find_word(line.at, line.end, "File \"");
-	bool go = hex && has(line, " +0x") && has(line, ".go:");
-	return go || (file && file - line.at >= 2 && file[-1] == ' ' && file[-2] == ' ' && has(line, ", line "));
+	return file && file - line.at >= 2 && file[-1] == ' ' && file[-2] == ' ' && has(line, ", line ");
 }
 
 /* NAME+0x12, where NAME is not empty. */
@@ -98,7 +105,7 @@ void guess_look(struct guess *g, struct rest line, uint64_t number, bool hex)
 	bool begins = begins_like_frame(line), address = hex && has_address(line), offset = hex && has_offset(line);
 	bool nameless = has(line, "??") || has_unknown(line) || has(line, "<null>");
 	unsigned score = 2 * begins + 2 * address + 2 * nameless + 2 * offset;
-	bool language = is_named_by_language(line, hex),
+	bool language = (hex && is_named_by_go(line)) || is_named_by_python(line),
 	     named = language || (address && !nameless && (offset ? is_named_by_glibc(line) : begins));
 	g->named += named;
 	score += LANGUAGE * language;

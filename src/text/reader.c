@@ -14,20 +14,17 @@
 enum { DEBUG_ID_PART = 8 }; /* hex digits with which each debug id and build id begins */
 enum { SEARCH_TIMES = 64 }; /* how often each byte of a line may be searched for a module, in all ways to cut it */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* with which Windows begins a text */
-enum { SIGN_AWAITED = 64 };            /* the line may be of a format that said so in a line above: see text_await */
-#define MAP_ADDRESS "0"                /* in `begins`: an address as /proc/PID/maps has it */
-
-static void index_formats(struct text_index *index);
 
 struct text_reader *text_reader_new(
         uint32_t max_modules, bool (*frame)(void *arg, const struct text_frame *f), void *arg)
 {
-	struct text_reader *r = calloc(1, sizeof *r);
+	struct text_reader *r = calloc(1, sizeof *r + text_states_size());
 	if (!r)
 		return NULL;
 	r->frame = frame;
 	r->arg = arg;
-	index_formats(&r->index);
+	text_index_init(&r->index);
+	text_states_init(r, r + 1);
 	text_maps_init(&r->maps);
 	if (text_modules_init(&r->modules, max_modules))
 		return r;
@@ -42,15 +39,14 @@ void text_reader_free(struct text_reader *r)
 	text_modules_release(&r->modules);
 	text_maps_release(&r->maps);
 	free(r->unescaped);
-	free(r->markup);
-	free(r->metrickit);
+	text_states_free_late(r);
 	free(r);
 }
 
 size_t text_reader_memory(const struct text_reader *r)
 {
-	return sizeof *r + (r->unescaped ? sizeof *r->unescaped : 0) + (r->markup ? text_markup_size : 0) +
-	       (r->metrickit ? text_metrickit_size : 0) + text_modules_memory(&r->modules) + text_maps_memory(&r->maps);
+	return sizeof *r + text_states_size() + text_states_late(r) + (r->unescaped ? sizeof *r->unescaped : 0) +
+	       text_modules_memory(&r->modules) + text_maps_memory(&r->maps);
 }
 
 bool text_reader_know(struct text_reader *r, struct str name, struct str id)
@@ -122,8 +118,8 @@ void text_reader_begin(struct text_reader *r)
 {
 	text_reader_forget(r);
 	text_maps_begin_process(&r->maps);
-	free(r->markup);
-	free(r->metrickit);
+	text_states_free_late(r);
+	memset(r + 1, 0, text_states_size());
 	*r = (struct text_reader){.modules = r->modules,
 	        .maps = r->maps,
 	        .uses_fixed = r->uses_fixed,
@@ -136,6 +132,7 @@ void text_reader_begin(struct text_reader *r)
 	        .index = r->index,
 	        .at = r->at,
 	        .unescaped = r->unescaped};
+	text_states_init(r, r + 1);
 }
 
 /* ---- what maps say ---- */
@@ -203,15 +200,6 @@ enum text_result text_reader_find_path(struct text_reader *r, struct text_frame 
 }
 
 /* ---- when there is none ---- */
-
-const char text_formats[] =
-        "sanitizers, LLVM, glibc, Ruby, PyTorch, gdb, eu-stack, lldb, valgrind, callgrind, gfortran, Zig, D, "
-        "Ada, Swift, Dart, Wine, backward-cpp, strace -k, Linux kernel, hs_err of Java, Node.js, Python, Rust, "
-        "glog, absl, boost, heap profiles, coredumpctl, ABRT, perf script, perf report, simpleperf, bpftrace, MongoDB, "
-        "Sentry, minidump-stackwalk, Firefox, Chromium, Android, Unreal Engine, Unity, macOS, .ips of Apple, "
-        "MetricKit, "
-        "WinDbg, Windows event log, .NET NativeAOT, ClickHouse, Envoy, Seastar, DPDK, folly, Intel Fortran, "
-        "compute-sanitizer, ESP-IDF, Crashlytics, NAME+0xOFFSET";
 
 const struct guess *text_reader_guess(const struct text_reader *r)
 {
@@ -433,75 +421,6 @@ bool text_mapped(struct text_reader *r, struct text_mapping *m, struct str symbo
 
 /* ---- lines ---- */
 
-/* Which formats are asked of a line. */
-enum formats_asked {
-	ANCHORED = 1, /* those that know it by its beginning, or cannot mistake it */
-	FLOATING = 2, /* those that find their frame anywhere in it, where another may know more */
-	ANYWHERE = 4, /* the one that takes what no other does */
-};
-
-/* The first format that recognises a line takes it. It is asked of lines that have one of its signs, or begin with one
- * of its letters, as its headings do. */
-static const struct {
-	unsigned signs;
-	enum formats_asked which;
-	bool (*read)(struct text_reader *r, struct rest line);
-	const char *begins; /* NULL: it has no lines without signs */
-} formats[] = {
-        {0, ANCHORED, text_read_beginning, "PISC(*thF#TE=["},
-        {0, ANCHORED, text_read_windbg_heading, "#CSW"},
-        {SIGN_HEX, ANCHORED, text_read_windows, "EFSL<"},
-        {SIGN_HEX, ANCHORED, text_read_map, MAP_ADDRESS},
-        {SIGN_BRACE, ANCHORED, text_read_markup, NULL},
-        {SIGN_BRACE | SIGN_QUOTE, ANCHORED, text_read_json, NULL},
-        {SIGN_HEX, ANCHORED, text_read_engine, NULL},
-        {SIGN_PAREN, ANCHORED, text_read_engine_head, "b"},
-        {SIGN_HEX, ANCHORED, text_read_runtime, NULL},
-        {SIGN_HEX | SIGN_AWAITED, ANCHORED, text_read_servers, "(ABEFISW[b"},
-        {SIGN_HEX, ANCHORED, text_read_address, NULL},
-        {SIGN_PAREN | SIGN_AWAITED, ANCHORED, text_read_columns, "I"},
-        {SIGN_HEX, FLOATING, text_read_unknown, NULL},
-        {SIGN_QUOTE, FLOATING, text_read_numbered, NULL},
-        {SIGN_HEX, FLOATING, text_read_glibc, NULL},
-        {SIGN_HEX | SIGN_QUOTE, ANCHORED, text_read_perf_report, NULL},
-        {SIGN_PAREN, ANCHORED, text_read_perf, NULL},
-        {SIGN_HEX | SIGN_PLUS, ANCHORED, text_read_bpftrace, "@"},
-        {SIGN_HEX, ANCHORED, text_read_mac, "PIL"},
-        {SIGN_BUILD, ANCHORED, text_read_module_line, "M"},
-        {SIGN_BRACE, ANCHORED, text_read_pipes, NULL},
-        {SIGN_PLUS, ANCHORED, text_read_kernel, NULL},
-        {SIGN_AWAITED, ANCHORED, text_read_registers, NULL},
-        {SIGN_PLUS, FLOATING, text_read_oops, NULL},
-        {SIGN_PLUS, ANCHORED, text_read_windbg, NULL},
-        {SIGN_PLUS, ANYWHERE, text_read_anything, NULL},
-        {SIGN_PLUS, ANYWHERE, text_read_bare_offset, NULL},
-};
-enum { FORMATS = sizeof formats / sizeof *formats };
-
-/* Sets of formats, a bit for each. */
-static void index_formats(struct text_index *index)
-{
-	for (unsigned i = 0; i < FORMATS; i++) {
-		uint32_t bit = UINT32_C(1) << i;
-		for (unsigned k = 0; k < TEXT_SIGNS; k++)
-			index->of_sign[k] |= formats[i].signs >> k & 1 ? bit : 0;
-		for (const char *c = formats[i].begins; c && *c; c++)
-			index->of_first[(unsigned char)*c] |= bit;
-		for (unsigned k = 0; k < 3; k++)
-			index->of_which[k] |= formats[i].which >> k & 1 ? bit : 0;
-		if (formats[i].read == text_read_numbered)
-			index->numbered = bit;
-	}
-}
-
-static uint32_t formats_of(const uint32_t *sets, unsigned bits)
-{
-	uint32_t all = 0;
-	for (; bits; bits &= bits - 1)
-		all |= sets[__builtin_ctz(bits)];
-	return all;
-}
-
 /* What is asked of every line takes pointers: a struct rest would be copied within memory. */
 
 /* Java's hs_err: "C  [libjn.so+0x112c]  name+0x1c", "j  J.go()V+1", "v  ~StubRoutines::call_stub". */
@@ -510,22 +429,6 @@ static bool is_hotspot(const char *at, const char *end)
 	while (at < end && is_blank((unsigned char)*at))
 		at++;
 	return end - at > 2 && at[1] == ' ' && memchr("CVvJjA", *at, 6);
-}
-
-/* The formats that have headings which begin as this line does, or maps: addresses there have five digits or more. */
-static uint32_t formats_by_beginning(const struct text_index *index, const char *at, const char *end)
-{
-	while (at < end && is_blank((unsigned char)*at))
-		at++;
-	if (at == end)
-		return 0;
-	uint32_t set = index->of_first[(unsigned char)*at];
-	const char *from = at;
-	while (at < end && hex_value((unsigned char)*at) >= 0)
-		at++;
-	if (at - from > 4 && at - from <= 16 && at < end && *at == '-')
-		set |= index->of_first[(unsigned char)*MAP_ADDRESS];
-	return set;
 }
 
 /* A number or word alone, as in lists of pretty-printed JSON. */
@@ -622,29 +525,19 @@ struct cut {
 	unsigned signs, hotspot_depth; /* the latter: of the lines above */
 };
 
-/* which: several of them. A frame that begins with its number is where the line begins, though others may float. */
+/* which: a set of enum text_asked. */
 static bool ask_formats(struct text_reader *r, const struct cut *c, unsigned which)
 {
-	struct rest line = c->line, inner = line;
-	const struct text_index *index = &r->index;
-	bool hotspot = is_hotspot(line.at, line.end), found = false;
-	blanks(&inner);
-	int first = peek(&inner);
-	uint32_t numbered = which & ANCHORED && first == '#' ? index->numbered : 0;
-	if (which & ANCHORED && (hotspot || (is_digit(first) && text_is_counted(line))))
-		which |= ANYWHERE;
+	struct rest line = c->line;
+	bool hotspot = is_hotspot(line.at, line.end);
+	if (which & TEXT_ANCHORED && (hotspot || text_is_counted(line)))
+		which |= TEXT_ANYWHERE;
 	r->hotspot_depth = hotspot ? c->hotspot_depth + 1 : 0;
 	r->begins = NULL;
 	r->signs = c->signs;
 	r->stacks.line = line;
-	uint32_t asked =
-	        formats_of(index->of_sign, (c->signs & SIGNS_OF_FRAMES) | (r->line <= r->awaited ? SIGN_AWAITED : 0));
-	if (which & ANCHORED)
-		asked |= formats_by_beginning(index, line.at, line.end);
-	asked &= formats_of(index->of_which, which) | numbered;
-	for (; asked && line.at < line.end && !found; asked &= asked - 1)
-		found = formats[__builtin_ctz(asked)].read(r, line);
-	return found;
+	unsigned signs = (c->signs & SIGNS_OF_FRAMES) | (r->line <= r->awaited ? TEXT_AWAITED : 0);
+	return text_formats_ask(r, line, signs, which);
 }
 
 /* A line in which no format found anything to look up. */
@@ -734,10 +627,6 @@ static bool may_be_mark(struct rest line)
 /* How lines begin that formats know by their beginning. */
 static bool may_be_anchored(struct rest line)
 {
-	static const char *const words[] = {"frame #", "Binary file", "PC: ", "at ", "MODULE ", "Module|", "Faulting ",
-	        "Fault ", "Exception ", "EventType=", "Sig[", "Loaded ", "symbol: ", "Tor ", "EIP:", "Call stack ",
-	        "ChildEBP ", "Child-SP ", "STACK_TEXT:", "Backtrace:", "Image ", "Address mapping: ", "epc", "ra ",
-	        "pc ", "lr "};
 	bool indented = blanks(&line);
 	int first = peek(&line);
 	struct rest digits = line;
@@ -745,13 +634,8 @@ static bool may_be_anchored(struct rest line)
 		return indented || may_be_number(line);
 	if (!is_letter(first))
 		return may_be_mark(line);
-	if (is_hotspot(line.at, line.end) || take_hex_digits(&digits).len > 3 ||
-	        (line.end - line.at > 1 && line.at[1] == ':'))
-		return true;
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		if (*words[i] == first && take_literal(&line, words[i]))
-			return true;
-	return false;
+	return is_hotspot(line.at, line.end) || take_hex_digits(&digits).len > 3 ||
+	       (line.end - line.at > 1 && line.at[1] == ':') || text_formats_have_word(line);
 }
 
 /* The line before, which no format took, without this prefix. Whether one takes it now, or it is a heading. */
@@ -767,7 +651,7 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 		r->hotspot_depth = 1;
 	if (!like.len || c->before_is_read || c->before_line + 1 != r->line || r->mapped || !may_be_anchored(before))
 		return false;
-	uint64_t signal = r->signal_line, ada = r->ada_line, windbg = r->windbg.heading, awaited = r->awaited;
+	uint64_t signal = r->signal_line, awaited = r->awaited;
 	r->following = following;
 	r->following_at = at + (uint64_t)(following.data - start);
 	r->start = c->before;
@@ -778,9 +662,8 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 		r->stacks.above_line = r->stacks.before_line;
 	}
 	bool opens = str_equal(trimmed(between(before.at, before.end)), str_from("{")); /* a value of JSON */
-	bool found = ask_formats(r, &(struct cut){before, c->before_signs, r->hotspot_depth}, ANCHORED) || opens ||
-	             signal != r->signal_line || ada != r->ada_line || windbg != r->windbg.heading ||
-	             awaited != r->awaited;
+	bool found = ask_formats(r, &(struct cut){before, c->before_signs, r->hotspot_depth}, TEXT_ANCHORED) || opens ||
+	             signal != r->signal_line || awaited != r->awaited;
 	r->line++;
 	r->following = kept;
 	r->following_at = kept_at;
@@ -794,7 +677,7 @@ static bool read_before(struct text_reader *r, struct str prefix, struct str fol
 /* The line that a format was asked of is a frame, though nothing is to be looked up. */
 static bool is_named_frame(const struct text_reader *r)
 {
-	return r->named_frames || r->caller_line == r->line || r->bpf_line == r->line;
+	return r->named_frames || r->caller_line == r->line;
 }
 
 /* Tries what this line and the one before have in common as a prefix of both; prefix: what is known of it. Sets c->line
@@ -815,14 +698,14 @@ static bool find_prefix(struct text_reader *r, struct cut *c, const char *begin)
 		bool before = read_before(r, prefix, between(begin, end));
 		cut.line.at = at;
 		cut.hotspot_depth = r->hotspot_depth ? r->hotspot_depth : c->hotspot_depth;
-		bool now = may_be_anchored(cut.line) && ask_formats(r, &cut, ANCHORED);
+		bool now = may_be_anchored(cut.line) && ask_formats(r, &cut, TEXT_ANCHORED);
 		if (!now && !before && !is_named_frame(r))
 			continue;
 		if (r->begins > at && r->begins <= common.data + common.len) /* "# " before "#0" */
 			prefix.len = (size_t)(r->begins - begin);
 		know_prefix(r, prefix);
 		*c = cut;
-		return now || ask_formats(r, c, FLOATING);
+		return now || ask_formats(r, c, TEXT_FLOATING);
 	}
 	*failed = shape;
 	return false;
@@ -879,10 +762,10 @@ static bool is_json(struct rest line)
 static bool is_plain(const struct text_reader *r, const struct cut *c, const char *begin)
 {
 	size_t before = r->common.before_len;
-	return !(c->signs & SIGNS_OF_FRAMES) && r->line > r->awaited && !r->json.depth &&
+	return !(c->signs & SIGNS_OF_FRAMES) && r->line > r->awaited && !r->json_depth &&
 	       !(before && r->common.before[before - 1] == '{') &&
-	       !formats_by_beginning(&r->index, c->line.at, c->line.end) &&
-	       (begin == c->line.at || !formats_by_beginning(&r->index, begin, c->line.end)) &&
+	       !text_formats_by_beginning(&r->index, c->line.at, c->line.end) &&
+	       (begin == c->line.at || !text_formats_by_beginning(&r->index, begin, c->line.end)) &&
 	       !is_hotspot(c->line.at, c->line.end) && !has_map(begin, c->line.end, c->signs);
 }
 
@@ -896,21 +779,23 @@ static bool read_cut(struct text_reader *r, struct cut *c, const char *begin)
 		keep_line(r, c, begin, false);
 		return false;
 	}
-	bool known = c->line.at > begin, json = r->json.depth || is_json(c->line);
+	bool known = c->line.at > begin, json = r->json_depth || is_json(c->line);
 	struct cut whole = *c;
 	whole.line.at = begin;
-	bool found = ask_formats(r, c, known || json ? ANCHORED | FLOATING : ANCHORED);
+	bool found = ask_formats(r, c, known || json ? TEXT_ANCHORED | TEXT_FLOATING : TEXT_ANCHORED);
 	if (found && !known && r->begins)
 		note_begin(r, begin);
 	if (!found && !json)
 		found = find_prefix(r, c, begin);
-	if (!found && !json && ask_formats(r, &whole, known ? ANCHORED | FLOATING : FLOATING)) {
+	bool floats = known || c->signs & r->index.floating_signs;
+	if (!found && !json && floats &&
+	        ask_formats(r, &whole, known ? TEXT_ANCHORED | TEXT_FLOATING : TEXT_FLOATING)) {
 		*c = whole;
 		found = true;
 		note_begin(r, begin);
 	}
 	if (!found)
-		found = ask_formats(r, c, ANYWHERE);
+		found = ask_formats(r, c, TEXT_ANYWHERE);
 	keep_line(r, c, begin, found || json);
 	return found;
 }
@@ -1058,7 +943,7 @@ static void pass_json(struct text_reader *r, struct rest line)
 {
 	blanks(&line);
 	if (line.at < line.end && !strchr("{}[]\",", *line.at) && !is_scalar(line))
-		r->json.depth = 0;
+		r->json_depth = 0;
 }
 
 /* Whether the line is JSON with strings of lines. */
@@ -1068,10 +953,10 @@ static bool read_json(struct text_reader *r, struct rest line, unsigned signs)
 		return text_read_json(r, line) || read_strings(r, line) || peek(&line) == '{';
 	struct rest inner = line;
 	blanks(&inner);
-	if (r->json.depth || peek(&inner) != '{' || !has_logged(line))
+	if (r->json_depth || peek(&inner) != '{' || !has_logged(line))
 		return false;
 	if (!read_strings(r, line))
-		ask_formats(r, &(struct cut){line, signs, r->hotspot_depth}, ANCHORED | FLOATING);
+		ask_formats(r, &(struct cut){line, signs, r->hotspot_depth}, TEXT_ANCHORED | TEXT_FLOATING);
 	return true;
 }
 
@@ -1085,7 +970,7 @@ static void read_plain(struct text_reader *r, const char *at, const char *end, u
 	/* strings before the line around them, which may look like a frame, or like the end of a stack */
 	if (!(signs & SIGN_QUOTE) || r->mapped || !read_json(r, line, signs))
 		read_formats(r, at, &line, signs);
-	if (r->json.depth)
+	if (r->json_depth)
 		pass_json(r, line);
 }
 

@@ -164,8 +164,8 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f);
 enum text_result text_reader_find_path(struct text_reader *r, struct text_frame *f);
 /* Frames with names that were told. */
 uint64_t text_reader_named(const struct text_reader *r);
-/* The formats that are read, as a list for people. */
-extern const char text_formats[];
+/* Names of formats that are read, between commas, perhaps none; NULL behind the last. */
+const char *text_format_names(unsigned i);
 /* The reader's, if the text had no frames so far; NULL: no line looks like one. */
 const struct guess *text_reader_guess(const struct text_reader *r);
 /* To be called between batches of a text without end: forgets memory maps if half of the room for them is used. */

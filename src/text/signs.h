@@ -11,7 +11,7 @@ enum text_sign {
 	SIGN_HEX = 16,   /* 0x */
 	SIGN_BUILD = 32, /* d-, as in build-id */
 	SIGNS_OF_FRAMES = 63,
-	SIGN_MAP = 64, /* "p ", as in "r-xp 00026000" of a memory map; not of frames */
+	SIGN_MAP = 128, /* "p ", as in "r-xp 00026000" of a memory map; not of frames */
 };
 
 /* The line feed, or end if there is none. *signs: the signs before it, and no others: what is found in

@@ -153,15 +153,12 @@ def test_each_reason_is_given_and_tested():
     none("reasons that no test names", {word for name, word in rows if not named(word, tests) and not named(f"REASON_{name}", tests)})
 
 
-def test_each_format_has_a_reader_and_a_test():
-    """The list of names against the comments above the readers, and above the unit tests; each reader is asked."""
-    readers = {name: re.sub(r"\n \* ", " ", names) for names, name in re.findall(r"^/\* ([^*]+(?:\n \* [^*]+)*) \*/\nbool (text_read_\w+)\(", read("src/text/formats.h"), re.M)}
-    same(readers, re.findall(r"^bool (text_read_\w+)\(", read("src/text/formats.h"), re.M), ("formats.h with the format's name above it", "formats.h"))
-    asked = re.findall(r"^\s+\{.*, (text_read_\w+), .*\},$", read("src/text/reader.c"), re.M)
-    assert len(asked) == len(set(asked))
-    same(asked, readers, ("formats of reader.c", "formats.h"))
-    told = {name for names in readers.values() if not names.startswith("(") for name in names.split(", ")}
-    same(told, text_formats(), ("comments of formats.h", "text_formats"))
+def test_each_format_is_in_the_table_and_has_a_test():
+    """The rows that the files of formats define against the table; each name once, and above a unit test."""
+    table = re.findall(r"^\s+ROW\((\w+)\)", read("src/text/formats.h"), re.M)
+    assert len(table) == len(set(table)) > 20
+    same(re.findall(r"^const struct text_format (\w+) = ", "".join(sources("src/text").values()), re.M), table, ("src/text", "TEXT_FORMATS"))
+    assert len(text_formats()) == len(set(text_formats()))
     heads = " ".join(re.findall(r"^/\* ((?:(?!\*/).)*) \*/\nstatic void test_", read("tests/unit/test_stacks.c"), re.M | re.S))
     none("formats in no comment above a test of test_stacks.c", [name for name in text_formats() if not named(name, [re.sub(r"\n \* ", " ", heads)])])
 
@@ -170,7 +167,7 @@ def test_each_format_is_judged_by_a_wire_test():
     """The table of the samples' README: how, of those that are explained below it, and by which samples or tests, which exist."""
     text, samples = read("tests/data/text/crash/README"), os.listdir(os.path.join(ROOT, "tests", "data", "text", "crash"))
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.M)[1:]
-    same({name for formats, _ in rows for name in formats.split(":")[0].split(", ")}, text_formats(), ("crash/README", "text_formats"))
+    same({name for formats, _ in rows for name in formats.split(":")[0].split(", ")}, text_formats(), ("crash/README", "the rows"))
     explained = {name for names in re.findall(r"^- (\*.+?\*):", text, re.M) for name in re.findall(r"\*(.+?)\*", names)}
     judges = [re.fullmatch(r"(.+?): (`.+`)", judge).groups() for _, column in rows for judge in column.split("; ")]
     same({how for how, _ in judges}, explained, ("the table of crash/README", "what explains it"))
@@ -335,8 +332,9 @@ def test_reasons_are_those_of_the_program():
 
 
 def text_formats():
-    source = re.search(r"const char text_formats\[\] =\s*((?:\s*\"[^\"]*\")+);", read("src/text/reader.c")).group(1)
-    return "".join(re.findall(r'"([^"]*)"', source)).split(", ")
+    rows = re.findall(r"^const struct text_format \w+ = \{(.*?)\};", "".join(sources("src/text").values()), re.M | re.S)
+    names = [re.search(r"\.names = ((?:\"[^\"]*\"\s*)+)", row) for row in rows]
+    return ", ".join("".join(re.findall(r'"([^"]*)"', match[1])) for match in names if match).split(", ")
 
 
 def test_each_program_has_a_manual_page():
@@ -357,16 +355,16 @@ def test_verbs_and_options_of_symbtool_are_in_its_manual_page():
     assert set(re.findall(r"\bFl Fl ([a-z-]+)", man)) == options | {"version"}
 
 
-def test_formats_are_the_same_everywhere():
-    """The list in the program against --help, the manual page and the first column of stack-text.md, in the same order."""
-    formats = text_formats()
-    assert len(formats) > 20
+def test_formats_are_those_of_the_program():
+    """The names in the table against --help, which lists them, and the first column of stack-text.md."""
+    assert len(text_formats()) > 50
+    tool = os.path.join(os.path.dirname(os.path.abspath(DAEMON[-1])), "symbtool")
+    shown = subprocess.run([tool, "symbolicate", "--help"], capture_output=True, text=True, check=True).stdout
+    listed = re.search(r"\nFormats of --filter:\n((?:  .*\n)+)", shown)[1]
+    assert max(map(len, listed.splitlines())) <= 102
+    same(re.split(r", |\n  ", listed.strip()), text_formats(), ("--help", "the rows"))
     rows = re.findall(r"^\| ([^|]+?) \| ", read("docs/stack-text.md").split("## Memory maps")[0], re.M)[1:]
-    same([name for row in rows for name in row.split(":")[0].split(", ")], formats, ("stack-text.md", "text_formats"))
-    for path in ("src/symbtool/verb_symbolicate.c", "man/symbtool.1"):
-        text = read(path).replace('\\n"\n        "', " ").replace("\n", " ")
-        none(f"formats that {path} lacks", [name for name in formats if not re.search(rf"[ \"]{re.escape(name)}[,;]", text)])
-        assert ", ".join(formats) in text, f"{path} has them in another order"
+    same([name for row in rows for name in row.split(":")[0].split(", ")], text_formats(), ("stack-text.md", "the rows"))
 
 
 STUMBLED = [
