@@ -318,6 +318,18 @@ bool bucket_can_hold(struct str name, struct str id)
 	return name_is_possible(name) && id.len > 0 && id.len <= BUCKET_ID_MAX && hex_only(id);
 }
 
+/* Whether the id changes in the other case. */
+static bool spell_case(char *text, struct str id, bool lower)
+{
+	bool differs = false;
+	for (size_t i = 0; i < id.len; i++) {
+		unsigned char c = (unsigned char)id.data[i];
+		text[i] = (char)(lower ? tolower(c) : toupper(c));
+		differs = differs || text[i] != id.data[i];
+	}
+	return differs;
+}
+
 bool bucket_spell(struct str id, enum bucket_spelling how, char text[BUCKET_ID_MAX + 1], struct str *spelled)
 {
 	enum { WITHOUT_AGE = 32 };
@@ -325,17 +337,15 @@ bool bucket_spell(struct str id, enum bucket_spelling how, char text[BUCKET_ID_M
 	*spelled = how == SPELLED_SO ? id : (struct str){text, id.len};
 	if (how == SPELLED_SO || id.len > BUCKET_ID_MAX)
 		return how == SPELLED_SO;
-	bool differs = str_upper(text, id);
+	bool upper = spell_case(text, id, false);
 	if (how == SPELLED_UPPER)
-		return differs;
-	if (how == SPELLED_LOWER) {
-		for (size_t i = 0; i < id.len; i++)
-			text[i] = (char)tolower((unsigned char)id.data[i]);
-		return !str_equal(*spelled, id);
-	}
+		return upper;
+	bool lower = how == SPELLED_BY_AGE || spell_case(text, id, true);
+	if (how == SPELLED_LOWER)
+		return lower;
 	text[WITHOUT_AGE] = '0';
 	spelled->len = without ? WITHOUT_AGE + 1 : WITHOUT_AGE;
-	return without || zero;
+	return (without || zero) && (lower || upper);
 }
 
 struct str bucket_stem(struct str name)

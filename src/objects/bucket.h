@@ -46,15 +46,16 @@ void bucket_client_give(struct bucket_client *c); /* NULL is fine */
  * slash, a backslash or a control character (DEL too), is "." or "..", if the name is not UTF-8, or if the id is not
  * hex. */
 bool bucket_can_hold(struct str name, struct str id);
-/* How an id may be spelled in a bucket: as it is; in upper case; and, which few buckets have, in lower case, and in
- * upper case without an age of 0 or, of 32 digits, with one. False: it is that of another spelling, or there is none.
- */
+/* How an id may be spelled in a bucket: as it is; in upper case; and, which few buckets have, in lower case; and
+ * without an age of 0 or, of 32 digits, with one, in upper and in lower case. False: it is that of another spelling, or
+ * there is none. */
 enum bucket_spelling {
 	SPELLED_SO,
 	SPELLED_UPPER,
 	BUCKET_USUAL_SPELLINGS,
 	SPELLED_LOWER = BUCKET_USUAL_SPELLINGS,
 	SPELLED_BY_AGE,
+	SPELLED_LOWER_BY_AGE,
 	BUCKET_SPELLINGS
 };
 enum { BUCKET_ID_MAX = 1024 };

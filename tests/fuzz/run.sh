@@ -3,11 +3,21 @@
 # run.sh TARGET MINUTES: builds tests/fuzz/fuzz_TARGET.c with libFuzzer and sanitizers in build/fuzz and runs it from the
 # kept inputs for so many minutes of processor time. New inputs go to build/fuzz/corpus/TARGET, what ends the process to
 # build/fuzz/found. The last line has the minutes, also after an interrupt, the runs, and whether something was found.
+# COMPILER=gcc takes gcc's sanitizers, in build/fuzz-gcc, with the same inputs.
 set -eu
 target=$1 minutes=$2
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$root/build/fuzz
+inputs=$build/corpus/$target found_in=$build/found
+compiler=${COMPILER:-clang} watched=-fsanitize=fuzzer-no-link fuzzer_library=-fsanitize=fuzzer coverage=
 cd "$root"
+if [ "$compiler" = gcc ]; then
+	build=$root/build/fuzz-gcc watched=-fsanitize-coverage=trace-pc,trace-cmp
+	coverage=$build/gcc_coverage.o
+	fuzzer_library="-Wl,--wrap=__sanitizer_cov_trace_pc $(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a") -lstdc++ -lm"
+	mkdir -p "$build"
+	gcc -std=c11 -O2 -c tests/fuzz/gcc_coverage.c -o "$coverage"
+fi
 case $target in
 # libfcgi loses 48 bytes for each management record that it does not know; no web server sends one
 front)
@@ -27,21 +37,21 @@ cabinet | dwp | gopclntab | helper | pdb_sources | sections | undecorate | view 
 esac
 libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat libarchive; pkg-config --libs libisal 2>/dev/null || :)
 if [ ! -e "$build/Makefile" ]; then
-	tests/tools/build.sh "$build" --enable-sanitizer=address CC=clang CFLAGS='-O2 -g -fsanitize=fuzzer-no-link'
+	tests/tools/build.sh "$build" --enable-sanitizer=address "CC=$compiler" "CFLAGS=-O2 -g $watched" "LIBS=$coverage"
 fi
 # shellcheck disable=SC2086
 make -s -C "$build" $own
 commit=$(git rev-parse --short HEAD)
 # shellcheck disable=SC2086
-clang -std=c11 -O2 -g -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -I"$build" -Isrc \
-	"tests/fuzz/fuzz_$target.c" $more $(for a in $own; do echo "$build/$a"; done) $dwarf $libs -lfcgi -o "$build/fuzz_$target"
-mkdir -p "$build/corpus/$target" "$build/found"
+"$compiler" -std=c11 -O2 -g -pthread $watched -fsanitize=address,undefined -fno-sanitize-recover=undefined -I"$build" -Isrc \
+	"tests/fuzz/fuzz_$target.c" $more $(for a in $own; do echo "$build/$a"; done) $coverage $dwarf $libs -lfcgi $fuzzer_library -o "$build/fuzz_$target"
+mkdir -p "$inputs" "$found_in"
 # Pages of another format are refused at their first bytes.
 if [ "$target" = page ]; then
 	make -s -C "$build" tests/fuzz/page_seeds
-	"$build/tests/fuzz/page_seeds" "$build/corpus/page" tests/data/sym/*.sym tests/data/offmap/*.sym
+	"$build/tests/fuzz/page_seeds" "$inputs" tests/data/sym/*.sym tests/data/offmap/*.sym
 fi
-set -- "$build/corpus/$target" "tests/fuzz/corpus/$target"
+set -- "$inputs" "tests/fuzz/corpus/$target"
 [ "$target" != sym ] || set -- "$@" tests/data/sym
 [ "$target" != stacks ] || set -- "$@" tests/data/text/crash tests/data/text/windows
 [ "${target#symbfile}" = "$target" ] || set -- "$@" tests/data/symbfile/corner
@@ -49,7 +59,7 @@ dictionary=tests/fuzz/${target%_map}.dict
 [ ! -e "$dictionary" ] || set -- "-dict=$dictionary" "$@"
 log=$build/$target.log
 nice -n "${NICE:-19}" "$build/fuzz_$target" -max_len="$size" -timeout=20 -rss_limit_mb=2048 \
-	-artifact_prefix="$build/found/$target-" -print_final_stats=1 "$@" >"$log" 2>&1 &
+	-artifact_prefix="$found_in/$target-" -print_final_stats=1 "$@" >"$log" 2>&1 &
 fuzzer=$!
 trap 'kill -TERM $fuzzer 2>/dev/null || :' INT TERM
 seconds=0

@@ -254,8 +254,8 @@ DASHED = "6216C672-A8D3-3EC9-CF4A-1BAB8B29D00E"
 SPELLINGS = {
     PLAIN + "0": (PLAIN, PLAIN.lower(), PLAIN.lower() + "0", DASHED, DASHED.lower(), "{" + DASHED + "}", "{" + DASHED + "}0", DASHED + "-0"),
     PLAIN: (PLAIN.lower(), PLAIN + "0", PLAIN.lower() + "0", DASHED, "{" + DASHED + "}0"),
-    PLAIN.lower() + "0": (PLAIN + "0", DASHED, DASHED + "-0", "{" + DASHED.lower() + "}"),
-    PLAIN.lower(): (PLAIN,),
+    PLAIN.lower() + "0": (PLAIN + "0", PLAIN, PLAIN.lower(), DASHED, "{" + DASHED + "}", DASHED + "-0", "{" + DASHED.lower() + "}"),
+    PLAIN.lower(): (PLAIN, PLAIN + "0", PLAIN.lower() + "0", DASHED, "{" + DASHED + "}0"),
     PLAIN + "2": (PLAIN.lower() + "2", "{" + DASHED + "}2", DASHED + "-2", DASHED.lower() + "2"),
     PLAIN.lower() + "a": (PLAIN + "A", DASHED + "-a", "{" + DASHED + "}A"),
 }
@@ -268,6 +268,15 @@ def test_an_id_is_found_however_it_is_stored_and_asked_for(service, stored):
         service.symbols.put(name, stored, f"MODULE Linux x86_64 {module_id} {name}\nFUNC 20 10 0 f\n".encode())
         for asked in (stored, *SPELLINGS[stored]):
             assert service.client.frames([name, asked], [0x20])[0].get("function") == "f", (module_id, asked)
+
+
+@pytest.mark.parametrize("asked, requests", [(PLAIN + "0", 4), (PLAIN, 4), (PLAIN.lower() + "0", 4), (PLAIN + "2", 2), (PLAIN + PLAIN[:8], 2), ("1" * 33, 1)])
+def test_a_module_that_a_source_lacks_costs_it_few_requests(service, asked, requests):
+    """One for each spelling, of which ids with an age of 0 or none have four."""
+    name = f"lacked-{asked}.so"
+    assert "function" not in service.client.frames([name, asked], [0x20])[0]
+    told = {path: count for path, count in service.bucket.paths().items() if name in path}
+    assert len(told) == sum(told.values()) == requests, told
 
 
 def test_an_upload_is_seen_by_all_who_ask_for_it_with_and_without_its_age(store):
