@@ -4,115 +4,175 @@
 #include "symbtool/input.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/unpack.h"
 #include "extract/view.h"
 #include "symbtool/cli.h"
 
-enum { BLOCK = 256 << 10, LAYERS = 2 /* as servers unpack: a file may be packed once more */ };
-
-struct layer {
-	struct packing_head head;
-	struct unpacker *unpacker; /* NULL: not packed */
-	uint8_t *inflated;
-};
+enum { LAYERS = 2 /* as servers unpack: a file may be packed once more */ };
 
 struct input {
-	enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e);
-	void *arg;
-	const char *path;
-	struct layer layers[LAYERS];
+	int fd;
+	bool whole; /* damage is told at once, not behind what stands before it */
+	bool decided;
+	unsigned top;           /* the layer that has the bytes: what is unpacked by so many unpackers */
+	bool ended[LAYERS + 1]; /* a layer has all its bytes */
+	struct unpacker *unpackers[LAYERS + 1]; /* the first is none */
+	struct input_block blocks[LAYERS + 1];
 };
 
-static enum err add_to_layer(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e);
-
-static enum err begin_layer(struct layer *l, struct error *e)
+struct input *input_new(int fd)
 {
-	if (l->head.packing == PACKING_NONE)
-		return ERR_OK;
-	l->unpacker = unpacker_new();
-	l->inflated = malloc(BLOCK);
-	return l->unpacker && l->inflated && unpacker_start(l->unpacker, l->head.packing) ? ERR_OK : no_memory(e);
+	struct input *in = malloc(sizeof *in);
+	if (in)
+		*in = (struct input){.fd = fd};
+	return in;
 }
 
-static enum err unpack_layer(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
+void input_free(struct input *in)
 {
-	struct layer *l = &in->layers[level];
-	enum err err = ERR_OK;
-	size_t out = BLOCK;
-	if (!l->unpacker)
-		return add_to_layer(in, LAYERS, data, len, e);
-	while (!err && (len > 0 || out == BLOCK)) {
-		err = unpacker_step(l->unpacker, &data, &len, l->inflated, BLOCK, &out);
+	for (unsigned i = 0; in && i <= LAYERS; i++)
+		unpacker_free(in->unpackers[i]);
+	free(in);
+}
+
+enum err input_read_some(struct input *in, void *to, size_t size, size_t *len, struct error *e)
+{
+	ssize_t n;
+	while ((n = read(in->fd, to, size)) < 0 && errno == EAGAIN)
+		poll(&(struct pollfd){.fd = in->fd, .events = POLLIN}, 1, -1);
+	*len = n > 0 ? (size_t)n : 0;
+	if (n < 0 && errno == EINTR)
+		return ERR_BUSY;
+	in->ended[0] = n <= 0;
+	return n < 0 ? error_set(e, ERR_IO, "%s", strerror(errno)) : ERR_OK;
+}
+
+/* Moves what is left to the front. */
+static size_t block_room(struct input_block *b)
+{
+	memmove(b->bytes, b->bytes + b->at, b->len - b->at);
+	b->len -= b->at;
+	b->at = 0;
+	return sizeof b->bytes - b->len;
+}
+
+static enum err fill_layer(struct input *in, unsigned layer, struct error *e);
+
+/* At least a byte unless it ends. */
+static enum err unpack_layer(struct input *in, unsigned layer, size_t *n, struct error *e)
+{
+	struct input_block *from = &in->blocks[layer - 1], *b = &in->blocks[layer];
+	struct unpacker *u = in->unpackers[layer];
+	size_t room = block_room(b);
+	for (*n = 0; !*n;) {
+		enum err err = from->at == from->len && !in->ended[layer - 1] ? fill_layer(in, layer - 1, e) : ERR_OK;
 		if (err)
-			return error_set(e, err, "%s", unpacker_bad(l->unpacker));
-		err = add_to_layer(in, level + 1, l->inflated, out, e);
+			return err;
+		const uint8_t *data = from->bytes + from->at;
+		size_t left = from->len - from->at;
+		if (!left && in->ended[layer - 1]) {
+			in->ended[layer] = true;
+			return unpacker_complete(u) ? ERR_OK : error_set(e, ERR_CORRUPT, "%s", unpacker_cut(u));
+		}
+		err = unpacker_step(u, &data, &left, b->bytes + b->len, room, n);
+		if (err && err != ERR_CORRUPT)
+			return no_memory(e);
+		if (err && (!*n || in->whole)) /* what stands before the damage comes first; then it is found again */
+			return error_set(e, err, "%s", unpacker_bad(u));
+		from->at = err ? from->at : from->len - left;
 	}
+	return ERR_OK;
+}
+
+static enum err fill_layer(struct input *in, unsigned layer, struct error *e)
+{
+	struct input_block *b = &in->blocks[layer];
+	size_t room = block_room(b), n;
+	enum err err = layer ? unpack_layer(in, layer, &n, e) : input_read_some(in, b->bytes + b->len, room, &n, e);
+	b->len += err ? 0 : n;
 	return err;
 }
 
-static enum err add_to_layer(struct input *in, unsigned level, const uint8_t *data, size_t len, struct error *e)
+static enum err decide(struct input *in, struct error *e)
 {
-	struct layer *l = &in->layers[level];
-	if (level == LAYERS)
-		return len ? in->take(in->arg, data, len, e) : ERR_OK;
-	if (l->head.packing != PACKING_UNKNOWN)
-		return unpack_layer(in, level, data, len, e);
-	if (!packing_look(&l->head, &data, &len))
-		return ERR_OK;
-	enum err err = begin_layer(l, e);
-	if (!err)
-		err = unpack_layer(in, level, l->head.bytes, l->head.len, e);
-	return err ? err : unpack_layer(in, level, data, len, e);
+	while (!in->decided) {
+		const struct input_block *b = &in->blocks[in->top];
+		enum packing packing = in->top == LAYERS ? PACKING_NONE : packing_of(b->bytes + b->at, b->len - b->at);
+		enum err err = ERR_OK;
+		if (!packing && !in->ended[in->top]) {
+			err = fill_layer(in, in->top, e);
+		} else if (packing <= PACKING_NONE) { /* or a few bytes or none */
+			in->decided = true;
+		} else {
+			struct unpacker *u = in->unpackers[in->top + 1] = unpacker_new();
+			err = u && unpacker_start(u, packing) ? ERR_OK : no_memory(e);
+			in->top += !err;
+		}
+		if (err)
+			return err;
+	}
+	return ERR_OK;
 }
 
-static enum err end_layers(struct input *in, struct error *e)
+enum err input_fill(struct input *in, size_t least, struct input_block **out, struct error *e)
 {
-	enum err err = ERR_OK;
-	for (struct layer *l = in->layers; l < in->layers + LAYERS && !err; l++) {
-		if (l->head.packing == PACKING_UNKNOWN) /* a few bytes or none */
-			err = add_to_layer(in, LAYERS, l->head.bytes, l->head.len, e);
-		else if (l->unpacker && !unpacker_complete(l->unpacker))
-			err = error_set(e, ERR_CORRUPT, "%s", unpacker_cut(l->unpacker));
-		else if (l->unpacker && unpacker_trails(l->unpacker))
-			complain(in->path, "bytes behind its gzip are ignored");
-	}
+	enum err err = decide(in, e);
+	struct input_block *b = *out = &in->blocks[in->top];
+	while (!err && b->len - b->at < least && !in->ended[in->top])
+		err = fill_layer(in, in->top, e);
 	return err;
 }
 
-static enum err read_all(struct input *in, FILE *f, uint8_t *block, struct error *e)
+bool input_is_plain(const struct input *in)
 {
-	enum err err = ERR_OK;
-	for (size_t n; !err && (n = fread(block, 1, BLOCK, f)) > 0;)
-		err = add_to_layer(in, 0, block, n, e);
-	if (!err && ferror(f))
-		err = error_set(e, ERR_IO, "%s", strerror(errno));
-	return err ? err : end_layers(in, e);
+	return in->decided && !in->top;
+}
+
+bool input_ended(const struct input *in)
+{
+	return in->ended[0];
+}
+
+bool input_has_more(const struct input *in)
+{
+	bool more = in->ended[0];
+	for (unsigned i = 0; i <= in->top; i++)
+		more = more || in->blocks[i].at < in->blocks[i].len;
+	return more;
 }
 
 enum err input_read(const char *path, enum err (*take)(void *arg, const uint8_t *data, size_t len, struct error *e),
         void *arg, struct error *e)
 {
-	struct input in = {.take = take, .arg = arg, .path = path};
-	FILE *f = fopen(path, "rbe");
-	uint8_t *block = malloc(BLOCK);
-	enum err err = ERR_OK;
-	if (!f)
-		err = error_set(e, ERR_IO, "%s", strerror(errno));
-	else if (!block)
-		err = no_memory(e);
-	else
-		err = read_all(&in, f, block, e);
-	if (f)
-		fclose(f);
-	for (unsigned i = 0; i < LAYERS; i++) {
-		unpacker_free(in.layers[i].unpacker);
-		free(in.layers[i].inflated);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(e, ERR_IO, "%s", strerror(errno));
+	struct input *in = input_new(fd);
+	struct input_block *b = NULL;
+	enum err err = in ? ERR_OK : no_memory(e);
+	if (in)
+		in->whole = true;
+	for (bool end = false; !err && !end;) {
+		err = input_fill(in, 1, &b, e);
+		end = !err && b->at == b->len;
+		if (err == ERR_BUSY) /* a signal */
+			err = ERR_OK;
+		else if (!err && !end)
+			err = take(arg, b->bytes + b->at, b->len - b->at, e);
+		if (b)
+			b->at = b->len;
 	}
-	free(block);
+	for (unsigned i = 1; !err && i <= in->top; i++)
+		if (unpacker_trails(in->unpackers[i]))
+			complain(path, "bytes behind its gzip are ignored");
+	input_free(in);
+	close(fd);
 	return err;
 }
 

@@ -3,151 +3,52 @@
 
 #include "symbtool/text_input.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/unpack.h"
+#include "symbtool/input.h"
 
-enum {
-	BLOCK = 64 << 10,
-	UNDECODED = 0xfffd, /* the character in place of one that is none */
-};
+enum { UNDECODED = 0xfffd }; /* the character in place of one that is none */
 
 enum encoding { UNDECIDED, PLAIN, UTF16_LITTLE, UTF16_BIG };
 
-/* Bytes from `at` to `len` are still to be taken. */
-struct block {
-	size_t at, len;
-	uint8_t bytes[BLOCK];
-};
-
 struct text_input {
 	int fd;
-	bool end;
-	enum packing packing;
-	struct unpacker *unpacker;
+	struct input *bytes;
 	enum encoding encoding;
 	uint16_t high; /* of a surrogate pair, whose other half is still to come; 0: none */
-	struct block raw, unpacked;
 };
 
 struct text_input *text_input_new(int fd)
 {
-	struct text_input *in = malloc(sizeof *in);
+	struct text_input *in = calloc(1, sizeof *in);
 	if (!in)
 		return NULL;
-	*in = (struct text_input){.fd = fd};
-	return in;
+	*in = (struct text_input){.fd = fd, .bytes = input_new(fd)};
+	if (in->bytes)
+		return in;
+	free(in);
+	return NULL;
 }
 
 void text_input_free(struct text_input *in)
 {
 	if (in)
-		unpacker_free(in->unpacker);
+		input_free(in->bytes);
 	free(in);
-}
-
-/* ---- bytes ---- */
-
-static enum err read_some(struct text_input *in, void *to, size_t size, size_t *len, struct error *e)
-{
-	ssize_t n;
-	while ((n = read(in->fd, to, size)) < 0 && errno == EAGAIN)
-		poll(&(struct pollfd){.fd = in->fd, .events = POLLIN}, 1, -1);
-	*len = n > 0 ? (size_t)n : 0;
-	if (n < 0 && errno == EINTR)
-		return ERR_BUSY;
-	in->end = n <= 0;
-	return n < 0 ? error_set(e, ERR_IO, "%s", strerror(errno)) : ERR_OK;
-}
-
-/* Moves what is left to the front. */
-static size_t block_room(struct block *b)
-{
-	memmove(b->bytes, b->bytes + b->at, b->len - b->at);
-	b->len -= b->at;
-	b->at = 0;
-	return BLOCK - b->len;
-}
-
-static enum err fill_raw(struct text_input *in, struct error *e)
-{
-	size_t room = block_room(&in->raw), n;
-	enum err err = read_some(in, in->raw.bytes + in->raw.len, room, &n, e);
-	in->raw.len += n;
-	return err;
-}
-
-static enum err find_packing(struct text_input *in, struct error *e)
-{
-	enum err err = ERR_OK;
-	while (!err && !in->packing) {
-		in->packing = packing_of(in->raw.bytes, in->raw.len);
-		if (!in->packing && in->end)
-			in->packing = PACKING_NONE;
-		if (!in->packing)
-			err = fill_raw(in, e);
-	}
-	if (err || in->packing == PACKING_NONE || in->unpacker)
-		return err;
-	in->unpacker = unpacker_new();
-	return in->unpacker && unpacker_start(in->unpacker, in->packing) ? ERR_OK : no_memory(e);
-}
-
-/* More of what is packed, at least a byte unless it ends. */
-static enum err fill_unpacked(struct text_input *in, struct error *e)
-{
-	struct block *raw = &in->raw, *b = &in->unpacked;
-	size_t room = block_room(b), n = 0;
-	while (!n) {
-		enum err err = raw->at == raw->len && !in->end ? fill_raw(in, e) : ERR_OK;
-		if (err)
-			return err;
-		const uint8_t *from = raw->bytes + raw->at;
-		size_t left = raw->len - raw->at;
-		if (!left && in->end)
-			return unpacker_complete(in->unpacker)
-			               ? ERR_OK
-			               : error_set(e, ERR_CORRUPT, "%s", unpacker_cut(in->unpacker));
-		err = unpacker_step(in->unpacker, &from, &left, b->bytes + b->len, room, &n);
-		if (err && err != ERR_CORRUPT)
-			return no_memory(e);
-		if (err && !n) /* what stands before the damage comes first; then it is found again */
-			return error_set(e, err, "%s", unpacker_bad(in->unpacker));
-		raw->at = err ? raw->at : raw->len - left;
-		b->len += n;
-	}
-	return ERR_OK;
 }
 
 /* ---- characters ---- */
 
-/* The block with the text's bytes, of which there are `least`, unless it ends. */
-static enum err fill(struct text_input *in, size_t least, struct block **out, struct error *e)
-{
-	enum err err = find_packing(in, e);
-	bool packed = in->packing != PACKING_NONE;
-	struct block *b = *out = packed ? &in->unpacked : &in->raw;
-	while (!err && b->len - b->at < least) {
-		size_t before = b->len - b->at;
-		err = packed ? fill_unpacked(in, e) : in->end ? ERR_OK : fill_raw(in, e);
-		if (b->len - b->at == before)
-			break;
-	}
-	return err;
-}
-
 static enum err find_encoding(struct text_input *in, struct error *e)
 {
-	struct block *b;
-	enum err err = fill(in, 1, &b, e);
+	struct input_block *b;
+	enum err err = input_fill(in->bytes, 1, &b, e);
 	bool may_be = !err && b->len > b->at && b->bytes[b->at] >= 0xfe;
 	if (may_be)
-		err = fill(in, 2, &b, e);
+		err = input_fill(in->bytes, 2, &b, e);
 	if (err)
 		return err;
 	const uint8_t *p = b->bytes + b->at;
@@ -205,15 +106,15 @@ static size_t put_unit(struct text_input *in, char *to, uint32_t unit)
 
 static enum err read_utf16(struct text_input *in, char *to, size_t size, size_t *len, struct error *e)
 {
-	struct block *b;
+	struct input_block *b;
 	enum err err = ERR_OK;
-	while (!*len && !err && !(err = fill(in, 2, &b, e)) && b->len > b->at) {
+	while (!*len && !err && !(err = input_fill(in->bytes, 2, &b, e)) && b->len > b->at) {
 		for (; b->len - b->at >= 2 && size - *len >= TEXT_INPUT_LEAST; b->at += 2) {
 			unsigned first = b->bytes[b->at], second = b->bytes[b->at + 1];
 			*len += put_unit(in, to + *len,
 			        in->encoding == UTF16_LITTLE ? second << 8 | first : first << 8 | second);
 		}
-		if (b->len - b->at == 1 && in->end) {
+		if (b->len - b->at == 1 && input_ended(in->bytes)) {
 			b->at++;
 			*len += put_character(to + *len, UNDECODED);
 		}
@@ -227,16 +128,16 @@ static enum err read_utf16(struct text_input *in, char *to, size_t size, size_t 
 
 enum err text_input_read(struct text_input *in, char *to, size_t size, size_t *len, struct error *e)
 {
-	struct block *b;
+	struct input_block *b;
 	*len = 0;
 	enum err err = in->encoding ? ERR_OK : find_encoding(in, e);
 	if (err)
 		return err;
 	if (in->encoding != PLAIN)
 		return read_utf16(in, to, size, len, e);
-	if (in->packing == PACKING_NONE && in->raw.at == in->raw.len)
-		return in->end ? ERR_OK : read_some(in, to, size, len, e);
-	err = fill(in, 1, &b, e);
+	if (input_is_plain(in->bytes) && !input_has_more(in->bytes))
+		return input_read_some(in->bytes, to, size, len, e);
+	err = input_fill(in->bytes, 1, &b, e);
 	*len = b->len - b->at < size ? b->len - b->at : size;
 	memcpy(to, b->bytes + b->at, *len);
 	b->at += *len;
@@ -245,7 +146,7 @@ enum err text_input_read(struct text_input *in, char *to, size_t size, size_t *l
 
 bool text_input_wait(struct text_input *in, int milliseconds)
 {
-	if (in->end || in->raw.at < in->raw.len || in->unpacked.at < in->unpacked.len)
+	if (input_has_more(in->bytes))
 		return true;
 	return poll(&(struct pollfd){.fd = in->fd, .events = POLLIN}, 1, milliseconds) == 1;
 }
