@@ -1260,7 +1260,7 @@ static void work_that_nobody_waits_for_ends(void **state)
 	wait_until(seen_gone == 1 && metric_get(M_REQUESTS_IN_FLIGHT) == 0);
 }
 
-/* What has a stack is brought to its end: work in slices, sleepers, and a reply that nobody reads. */
+/* Fibers that pause come to their end: work in slices, sleepers, and a reply that nobody reads. */
 static void draining_ends_what_has_paused(void **state)
 {
 	(void)state;
