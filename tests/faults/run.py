@@ -4,6 +4,7 @@
 
     run.py [--short] [--only NAME]... [--seed N] [--seconds S] [--keep DIRECTORY] [--list]     SYMBOLICATED=PATH of the program
     run.py --s3 …                                    the store of uploads in a real S3 server, and its faults
+    run.py --sources [--cores N]... …                                one of two sources hangs, fails, has junk, or the list of them changes
     run.py --hosts …                                 several hosts, each with a network of its own, and other faults: what happens to hosts
     run.py --soak MINUTES                                                  the load alone, and what it takes
 
@@ -24,6 +25,7 @@ for folder in ("wire", "tools"):
 
 import network  # noqa: E402
 import s3_server  # noqa: E402
+import sources  # noqa: E402
 from faults import FAILURE_MEMORY, all_faults, all_store_faults_in_s3  # noqa: E402
 from host_faults import all_host_faults  # noqa: E402
 from hosts import HostsWorld  # noqa: E402
@@ -238,6 +240,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, help="how long a fault is held; default 3, with --short 1")
     parser.add_argument("--hosts", action="store_true", help="two hosts behind a balancer instead of two responders behind an nginx")
+    parser.add_argument("--sources", action="store_true", help="faults of one of two sources, each with servers of its own")
+    parser.add_argument("--cores", action="append", type=int, help="of the responders, with --sources; may be given several times; default all")
     parser.add_argument("--s3", action="store_true", help="the faults of the store, with uploads in a real S3 server behind a bad network")
     parser.add_argument("--soak", type=float, metavar="MINUTES")
     parser.add_argument("--keep", metavar="DIRECTORY", help="where the logs of all servers are put at the end")
@@ -245,13 +249,15 @@ def main():
     options = parser.parse_args()
     options.seconds = options.seconds or (1.0 if options.short else 3.0)
     faults = all_host_faults() if options.hosts else all_store_faults_in_s3() if options.s3 else all_faults()
-    names = [f.name for f in faults]
+    names = list(sources.FAULTS) if options.sources else [f.name for f in faults]
     if options.list:
         print("\n".join(names))
         return 0
     for name in options.only or []:
         if name not in names:
             parser.error(f"no fault {name}: {' '.join(names)}")
+    if options.sources:
+        return 0 if sources.run_all(options.only or names, options.cores or [None], options.seconds, SLACK if options.short else 1) else 1
     if options.only:
         faults = [f for f in faults if f.name in options.only]
     elif options.short:

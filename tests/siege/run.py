@@ -9,6 +9,7 @@ the shipped files and a responder with its default settings. docs/testing.md say
 The last line is "N passed, N failed, N skipped", a row each; exit 1 when anything failed."""
 
 import argparse
+import base64
 import collections
 import contextlib
 import http.client
@@ -16,6 +17,7 @@ import json
 import os
 import queue
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -32,8 +34,9 @@ for folder in ("wire", "tools"):
 
 from client import job  # noqa: E402
 from local_nginx import OWN_SERVER  # noqa: E402
+from plain_symbfile import write  # noqa: E402
 from shapes import LIBC, SHAPES, build_id_of  # noqa: E402
-from stack import Daemon, Memcached, Nginx, Server, die_with_parent, tail, wait_for  # noqa: E402
+from stack import Daemon, Memcached, Nginx, Server, Stack, die_with_parent, tail, wait_for  # noqa: E402
 from symbols import compile_gensym, debug_id  # noqa: E402
 
 VICTIM = "198.51.100.7"
@@ -46,6 +49,7 @@ BEAT, ROUTE = 0.05, 5.0  # seconds: a balancer's question; another route, while 
 UNUSUAL = 60.0  # seconds after which the end of it is given up
 BIG_FUNCTIONS = 33_000  # of the large module: 46 MB
 CLIENTS = "set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For;"  # everybody has the address that is said
+UPLOAD = write([{"t": "range", "va": "0x1000", "len": 64, "depth": 0, "func": "uploaded", "file": "/src/a.c", "lines": [[0, 10], [16, 20]]}])
 COLUMNS = (
     "shape", "from", "cores", "warm p99 alone, ms", "warm p99, ms", "cold p99 alone, ms", "cold p99, ms", "lbheartbeat p99, ms", "other routes, ms", "refused", "resident, MB", "above memory, MB",
     "temporary files, MB", "usual again, s", "attackers got",
@@ -71,8 +75,8 @@ class Answer:
 class Victim:
     """Asks for what is warm and what is new, as a balancer, and by other routes, at its pace, whatever becomes of the answers."""
 
-    def __init__(self, port, routes=()):
-        self.port, self.answers, self.lock = port, [], threading.Lock()
+    def __init__(self, port, key, routes=()):
+        self.port, self.key, self.answers, self.lock = port, key, [], threading.Lock()
         self.stopping, self.cold = threading.Event(), 0
         self.rates = {"warm": WARM_RATE, "cold": COLD_RATE, "beat": BEAT_RATE, **{route: ROUTE_RATE for route in routes}}
         self.queues = {kind: queue.Queue() for kind in self.rates}
@@ -125,12 +129,20 @@ class Victim:
         if kind == "download":
             name, ident = self.modules[0]
             return self.other(connection, "GET", f"/{name}/{ident}/{name}.sym", None, "FUNC ")
+        if kind == "upload":
+            return self.upload(connection)
         body = {"codeId": build_id_of(LIBC), "startAddress": "0x30000", "size": "0x40"}
         return self.other(connection, "POST", "/asm/v1", json.dumps(body), "instructions")
 
-    def other(self, connection, method, path, body, expected):
+    def upload(self, connection):
+        """Of what nobody has uploaded."""
+        ident = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+        headers = {"FileID": ident, "FilePart": "0", "FileParts": "1", "Authorization": self.key}
+        return self.other(connection, "POST", "/api/symbols-ranges", UPLOAD, '"success":true', headers)
+
+    def other(self, connection, method, path, body, expected, headers=None):
         """The same by another route."""
-        connection.request(method, path, body, {"X-Forwarded-For": VICTIM})
+        connection.request(method, path, body, {"X-Forwarded-For": VICTIM, **(headers or {})})
         reply = connection.getresponse()
         data = reply.read().decode()
         return "wrong" if reply.status == 200 and expected not in data else reply.status
@@ -183,15 +195,20 @@ class World:
         self.daemon = Daemon("symbolicated", self.directory, {}, within=("taskset", "-c", f"0-{cores - 1}") if cores else ())
         self.nginx = Nginx("nginx", self.directory, self.daemon.socket, http=CLIENTS, server=OWN_SERVER, listen=shape.listen, connections=connections)
         self.files = 0
+        self.keys_file, self.store = (os.path.join(self.directory, name) for name in ("keys", "store"))
+        self.key = None
         self.stopping = threading.Event()
 
     def servers(self):
         return [s for s in (self.nginx, self.daemon, self.memcached, self.bucket) if s]
 
     def start(self):
+        os.mkdir(self.store)
+        self.key = Stack.add_key(self, "victim", "upload")
         for server in reversed(self.servers()):
             if server is self.daemon:
                 server.settings = {"source": [self.bucket.url, *self.programs()], **self.shape.settings}
+                server.settings.update({"symbfile_store": f"file://{self.store}", "keys_file": self.keys_file})
                 if self.memcached:
                     server.settings["memcached"] = self.memcached.setting
             server.start()
@@ -287,6 +304,7 @@ def p99(answers):
 class Row:
     def __init__(self, shape, where, cores, options):
         self.shape, self.where, self.cores, self.options, self.bounds = shape, where, cores, options, BOUNDS[where]
+        self.routes_of_victim = ("upload", *shape.routes)
         self.problems = []
 
     def run(self, big):
@@ -295,7 +313,7 @@ class Row:
         try:
             world.start()
             self.limit = world.limit()
-            victim = Victim(world.nginx.port, self.shape.routes)
+            victim = Victim(world.nginx.port, world.key, self.routes_of_victim)
             victim.start()
             self.measure(world, victim)
         finally:
@@ -344,7 +362,7 @@ class Row:
     def judge(self):
         slack, b = self.options.slack, self.bounds
         self.p99 = {(name, kind): p99([a for a in of if a.kind == kind]) for name, of in (("alone", self.alone), ("held", self.held)) for kind in ("warm", "cold", "beat")}
-        self.routes = [a for a in self.held if a.kind in self.shape.routes]
+        self.routes = [a for a in self.held if a.kind in self.routes_of_victim]
         self.refused = [a for a in self.held if a.status != 200]
         self.above = max(0.0, self.resident - self.limit) if self.limit else None
         warm, alone = self.p99["held", "warm"], self.p99["alone", "warm"]
@@ -357,7 +375,7 @@ class Row:
         beat = self.p99["held", "beat"]
         self.demand(beat is not None and beat <= max(slack * BEAT, busy), "a balancer waits")
         self.demand(all(a.seconds <= slack * ROUTE for a in self.routes), "another route is slow")
-        self.demand(not self.shape.routes or self.routes, "another route was not asked for")
+        self.demand({a.kind for a in self.routes} == set(self.routes_of_victim), "another route was not asked for")
         self.demand(len(self.refused) <= b["refused"] * len(self.held), f"refused: {counted(self.refused)}")
         self.demand(not self.above, "above memory")
         self.demand(self.files <= b["files"], "nginx's temporary files")

@@ -26,7 +26,7 @@ class Shape:
     line: bytes a second that the connections of a client send together, None: as many as loopback takes. leaves: seconds after which the
     connection is closed, whatever was answered. http2: streams of one connection. memcached: is there one? warm: a module that it wants
     to be loaded before. programs: executables that the server has as a source, too. debuginfod: the bucket is one besides. routes: of the
-    victim, beside what it always asks for. short: part of the short form."""
+    victim, beside what it always asks for, uploads among it. short: part of the short form."""
 
     connections, reads, sends, line, leaves, http2, memcached, warm, short = 64, "all", None, None, None, 0, True, None, False
     method, path, headers = "POST", "/symbolicate/v5", ()

@@ -331,6 +331,11 @@ def short_form(folder, *options):
         tell(command, {"SYMBOLICATED": shlex.quote(os.path.join(directory, "symbolicated"))})
 
 
+def check_faults():
+    short_form("faults")
+    short_form("faults", "--sources", "--cores", "1", "--cores", "2")
+
+
 def check_container():
     tell([sys.executable, os.path.join(ROOT, "tests", "tools", "try_container.py")])
 
@@ -394,7 +399,7 @@ PARTS = {  # and the build that a part is about
     "unit": (lambda: unit("check"), "check"),
     "wire": (lambda: wire("check"), "check"),
     "siege": (lambda: short_form("siege"), "check"),
-    "faults": (lambda: short_form("faults"), "check"),
+    "faults": (check_faults, "check"),
     "hosts": (lambda: short_form("faults", "--hosts"), "check"),
     "valgrind": (check_valgrind, "check"),
     "container": (check_container, None),

@@ -652,8 +652,8 @@ class Nginx(Server):
 class Node:
     """What one machine runs: symbolicated and the nginx before it."""
 
-    def __init__(self, number, directory, settings, how, with_nginx):
-        self.daemon = Daemon(f"symbolicated{number}", directory, settings, how)
+    def __init__(self, number, directory, settings, how, with_nginx, within=()):
+        self.daemon = Daemon(f"symbolicated{number}", directory, settings, how, within)
         self.nginx = Nginx(f"nginx{number}", directory, self.daemon.socket) if with_nginx else None
 
     def start(self):
@@ -710,11 +710,12 @@ class Stack:
     sources: how many of the buckets the server knows of (None: all); before: URLs that it asks before them; auth: what the
     buckets demand, "user:password"; gzip_header: whether they say Content-Encoding of gzip objects; bucket: False starts
     none, for sources that the config names itself.
-    memcached: how many; config: settings beside DEFAULTS; daemons: how many nodes, sharing all else; keys: make an API key."""
+    memcached: how many; config: settings beside DEFAULTS; daemons: how many nodes, sharing all else; within: a command that
+    starts them; keys: make an API key."""
 
     def __init__(
         self, directory=None, symbols=None, memcached=1, memory=256, config=None, daemons=1, nginx=True, how="listen",
-        keys=False, bucket=True, memcached_tcp=False, sources=None, before=(), auth=None, gzip_header=True,
+        keys=False, bucket=True, memcached_tcp=False, sources=None, before=(), auth=None, gzip_header=True, within=(),
     ):  # fmt: skip
         self.own_directory = directory is None
         self.directory = tempfile.mkdtemp(prefix="sym-") if directory is None else str(directory)
@@ -725,7 +726,7 @@ class Stack:
         self.buckets = self.make_buckets(symbols, auth, gzip_header) if bucket else []
         self.sources, self.before = sources, list(before)
         self.config = {**DEFAULTS, **(config or {})}
-        self.daemons, self.with_nginx, self.how = daemons, nginx, how
+        self.daemons, self.with_nginx, self.how, self.within = daemons, nginx, how, within
         self.keys_file = os.path.join(self.directory, "keys") if keys else None
         self.key = None
         self.nodes = []
@@ -791,7 +792,7 @@ class Stack:
             if self.keys_file:
                 self.key = self.add_key("tester", "upload,invalidate")
             for i in range(self.daemons):
-                node = Node(i, self.directory, self.settings(), self.how, self.with_nginx)
+                node = Node(i, self.directory, self.settings(), self.how, self.with_nginx, self.within)
                 self.nodes.append(node)
                 node.start()
         except BaseException:
