@@ -125,6 +125,20 @@ def test_settings_that_sighup_changes_are_read_where_they_change():
     none("changed by SIGHUP, but read elsewhere", [f"{key} ({path})" for key, field in changing for path, text in elsewhere.items() if re.search(rf"config(?:->|\.){field}\b|\bc->{field}\b", text)])
 
 
+def test_each_turnstile_is_in_operation_md_and_named_by_its_setting():
+    """The table has those of the metrics; a number in brackets is what the default gives."""
+    names = set(re.findall(r'symbolicated_turnstile_inside", +"for=\\"(\w+)', read("src", "base", "metrics.h")))
+    table = re.search(r"^\| turnstile .*\n\|.*\n((?:\|.*\n)+)", read("docs", "operation.md"), re.M)[1]
+    rows = [line.strip("|").split("|") for line in table.splitlines()]
+    same({n for row in rows for n in re.findall(r"`(\w+)`", row[0])}, names, "turnstiles of operation.md")
+    means = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", read("docs", "configuration.md"), re.M))
+    for name, places, _ in rows:
+        for setting in re.findall(r"`(\w+)`", places):
+            assert name.strip(" `") in re.findall(r"\w+", means[setting]), f"{setting} does not name {name}"
+        for times, setting, number in re.findall(r"(?:(\d+) × )?`(\w+)` \((\d+)\)", places):
+            assert int(times or 1) * int(settings()[setting]) == int(number), f"{setting}: {number}"
+
+
 def test_each_metric_is_counted_and_tested():
     rows = re.findall(r"X\((\w+), (?:counter|gauge), \"(\w+)\"", read("src/base/metrics.h"))
     assert len(rows) > 50
