@@ -30,9 +30,6 @@ static struct {
 	struct debug_copy *items;
 	size_t count;
 	uint32_t cap;
-	enum err (*next)(
-	        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e);
-	void *next_arg;
 } all = {.once = PTHREAD_ONCE_INIT};
 
 /* A copy that was stripped as well helps nobody. */
@@ -102,21 +99,7 @@ bool debug_dir_find(const uint8_t *id, size_t len, char found[PATH_MAX])
 	return false;
 }
 
-static enum err fetch_from_dir(
-        void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
+void debug_dir_use(const char *dir)
 {
-	(void)arg;
-	if (debug_dir_find(id, len, found))
-		return ERR_OK;
-	return all.next ? all.next(all.next_arg, id, len, name, found, e) : ERR_MISSING;
-}
-
-void debug_dir_serve(struct extract_options *options)
-{
-	if (!options->debug_dir)
-		return;
-	all.dir = options->debug_dir;
-	all.next = options->fetch;
-	all.next_arg = options->fetch_arg;
-	options->fetch = fetch_from_dir;
+	all.dir = dir;
 }

@@ -8,10 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "extract/extract.h"
-
-/* Lets extraction ask the directory of the options, if they name one, before whom it would ask without. */
-void debug_dir_serve(struct extract_options *options);
+/* From now on files are found there; NULL: nowhere. */
+void debug_dir_use(const char *dir);
 /* The path of a file with this build id and with debug data or symbols. The directory is read at the first call; of
  * more than 50,000 files the rest is left out, which is reported. */
 bool debug_dir_find(const uint8_t *id, size_t len, char found[PATH_MAX]);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "extract/ids.h"
+#include "symbtool/debug_dir.h"
 #include "symbtool/progress.h"
 
 static volatile sig_atomic_t interrupted; /* the signal, 0: none */
@@ -188,18 +189,21 @@ enum err debuginfod_fetch(
 	return err;
 }
 
-static enum err fetch_debug(
+static enum err find_debug(
         void *arg, const uint8_t *id, size_t len, const char *name, char found[PATH_MAX], struct error *e)
 {
 	(void)arg;
 	(void)name;
-	return debuginfod_fetch(DEBUGINFOD_DEBUG, id, len, found, e);
+	if (debug_dir_find(id, len, found))
+		return ERR_OK;
+	return debuginfod_wanted() ? debuginfod_fetch(DEBUGINFOD_DEBUG, id, len, found, e) : ERR_MISSING;
 }
 
-void debuginfod_serve(struct extract_options *options, const char *urls)
+void debug_files_serve(struct extract_options *options, const char *urls)
 {
 	if (urls)
 		setenv(DEBUGINFOD_URLS_ENV_VAR, urls, 1);
-	if (debuginfod_wanted())
-		options->fetch = fetch_debug;
+	debug_dir_use(options->debug_dir);
+	if (options->debug_dir || debuginfod_wanted())
+		options->fetch = find_debug;
 }

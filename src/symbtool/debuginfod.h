@@ -21,8 +21,8 @@ bool debuginfod_wanted(void);
  * ERR_CORRUPT: it is another file, which was removed from the cache. */
 enum err debuginfod_fetch(
         enum debuginfod_kind kind, const uint8_t *id, size_t len, char found[PATH_MAX], struct error *e);
-/* Lets extraction fetch debug files if there are servers to ask: urls, separated by blanks; NULL: those of the
- * environment. Call before threads are started. */
-void debuginfod_serve(struct extract_options *options, const char *urls);
+/* Lets extraction find debug files in the directory of the options, else fetch them from servers: urls, separated by
+ * blanks; NULL: those of the environment. Call before threads are started. */
+void debug_files_serve(struct extract_options *options, const char *urls);
 
 #endif

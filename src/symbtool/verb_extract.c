@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "symbtool/cut.h"
-#include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/cli.h"
 #include "symbtool/visible.h"
@@ -157,8 +156,7 @@ static int run_extract(const struct verb *v, int argc, char **argv)
 	if (x.cut.extract.debug_file && operands.count > 1)
 		return complain_usage(v, "--debug-file takes a single executable");
 	x.cut.extract.threads = (unsigned)x.threads;
-	debuginfod_serve(&x.cut.extract, x.debuginfod);
-	debug_dir_serve(&x.cut.extract);
+	debug_files_serve(&x.cut.extract, x.debuginfod);
 	code = EXIT_DONE;
 	for (size_t i = 0; i < operands.count; i++) {
 		if (extract_one(&x, operands.items[i], &e)) {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/executables.h"
 #include "symbtool/push_sym.h"
@@ -248,8 +247,7 @@ static int run_with(const struct verb *v, struct push *p, int argc, char **argv)
 	if (p->build_ids.count && !p->debuginfod && !debuginfod_wanted())
 		return complain_usage(v, "--build-id needs --debuginfod or DEBUGINFOD_URLS");
 	p->cut.extract.threads = (unsigned)p->threads;
-	debuginfod_serve(&p->cut.extract, p->debuginfod);
-	debug_dir_serve(&p->cut.extract);
+	debug_files_serve(&p->cut.extract, p->debuginfod);
 	if (server_open(&p->server, &e)) {
 		complain(v->name, "%s", e.text);
 		code = e.code == ERR_CONFIG ? EXIT_USAGE : EXIT_FAILED;

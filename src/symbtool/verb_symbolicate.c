@@ -12,7 +12,6 @@
 
 #include "base/array.h"
 #include "symbtool/answer_print.h"
-#include "symbtool/debug_dir.h"
 #include "symbtool/debuginfod.h"
 #include "symbtool/file_kind.h"
 #include "symbtool/filter.h"
@@ -356,8 +355,7 @@ static int run_with(const struct verb *v, struct symbolicate *s, int argc, char 
 	if (code != OPTIONS_GO_ON)
 		return code;
 	s->server.url = server_url(s->server.url);
-	debuginfod_serve(&s->extract, s->debuginfod);
-	debug_dir_serve(&s->extract);
+	debug_files_serve(&s->extract, s->debuginfod);
 	if (s->filter)
 		return run_filter(v, s, &operands);
 	if (s->modules.count || s->one_line)

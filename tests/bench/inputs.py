@@ -54,16 +54,6 @@ def run(command, **options):
     return done.stdout
 
 
-def wall(command):
-    """Seconds that a shell command takes."""
-    start = time.monotonic()
-    done = subprocess.run(["/bin/sh", "-c", command], check=False, timeout=COMMAND_BOUND)
-    took = time.monotonic() - start
-    if done.returncode:
-        raise Failure(f"{command} gave {done.returncode}")
-    return took
-
-
 class Inputs:
     """Symbol files and requests, made when a line first wants them. They stay for the next run; a file is there only when it
     is whole."""
@@ -128,21 +118,12 @@ class Inputs:
     def xul(self):
         return self.generated(self.sizes.xul, "xul.pdb", "-x", "-c", "xul.dll")
 
-    def compressed(self, module, path):
-        """The same object in the bucket of gzip objects."""
-
-        def make(part):
-            with open(part, "wb") as out:
-                subprocess.run(["gzip", "-1", "-n", "-c", path], stdout=out, check=True, timeout=COMMAND_BOUND)
-
-        return self.made(self.path("gzip", *module, sym_name(module[0])), make)
-
     def copies(self, name, path, tags):
         """One text under several ids, as gzip objects of one member, beside the corpus. Their names end with .gz.pdb: the
         bucket says Content-Encoding of those."""
         with open(path, "rb") as f:
             rest_at = len(f.readline())
-        rest = self.made(self.path(f"{name}-rest.gz"), lambda part: wall(f"tail -c +{rest_at + 1} '{path}' | gzip -1 -n >'{part}'"))
+        rest = self.made(self.path(f"{name}-rest.gz"), lambda part: run(["/bin/sh", "-c", f"tail -c +{rest_at + 1} '{path}' | gzip -1 -n >'{part}'"]))
         modules = [[f"{name}.gz.pdb", debug_id(f"{name} {tag}")] for tag in tags]
         for file, ident in modules:
 
