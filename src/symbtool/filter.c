@@ -17,11 +17,14 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/hex.h"
+#include "symbtool/ask.h"
 #include "symbtool/cli.h"
 #include "symbtool/file_kind.h"
-#include "symbtool/filter_names.h"
+#include "symbtool/filter_tally.h"
+#include "symbtool/function_address.h"
 #include "symbtool/text_input.h"
 #include "symbtool/visible.h"
+#include "text/file_offsets.h"
 #include "text/module_table.h"
 #include "text/signs.h"
 
@@ -32,15 +35,22 @@ enum {
 	BATCH_FRAMES = 1 << 18, /* no more text is read with this many, as a heap profile of 4 MiB has */
 	MODULES_MAX = 32768,    /* of a batch; half of them are more than READ_BYTES can contain */
 	OUT_BYTES = 1 << 20,    /* written at a time */
-	NAMES_MAX = 4,          /* modules without symbols that are listed at the end */
 };
 
 /* From the first bytes of a batch. A memory map that follows a stack comes a little later, if by a pipe. */
 static const int64_t patience = 200 * MS;
 
+struct filter_module {
+	bool confirmed;                   /* offsets in its file are such in the image, as a frame told */
+	struct function_table *functions; /* of its file; NULL: not needed so far */
+};
+
 struct filter {
 	struct text_reader *reader;
-	struct filter_names *names;
+	struct local_symbols *local;
+	struct asker *asker;
+	struct filter_module *modules; /* of the text */
+	uint32_t module_count, module_cap;
 	struct arena arena; /* of a batch */
 	char *text;
 	size_t len, used; /* bytes there, and read so far */
@@ -49,15 +59,12 @@ struct filter {
 	struct text_frame *frames;
 	size_t frame_count;
 	uint32_t frame_cap;
+	struct ask_frame *asked; /* for each of the frames */
 	struct buffer out;
 	bool coloured;
 	int failed; /* the error of standard output that ends it, such as ENOSPC; 0: none */
 	struct error trouble;
-	uint64_t why[REASONS]; /* of the frames of stacks */
-	uint64_t named;        /* those that had names */
-	struct buffer lacking; /* names of modules that lack symbols, NUL-terminated each */
-	unsigned lacking_count;
-	const char *program; /* of -e */
+	struct filter_tally tally;
 	const struct filter_options *options;
 };
 
@@ -80,8 +87,8 @@ static bool take_frame(void *arg, const struct text_frame *frame)
 {
 	struct filter *f = arg;
 	if (frame->named) {
-		f->why[REASON_NONE]++;
-		f->named++;
+		f->tally.why[REASON_NONE]++;
+		f->tally.named++;
 		return true;
 	}
 	if (!array_reserve(&f->frames, &f->frame_cap, f->frame_count + 1, sizeof *f->frames))
@@ -128,101 +135,136 @@ static void put_text(struct filter *f, const char *from, size_t len)
 		flush_out(f);
 }
 
-/* ---- the tally ---- */
+/* ---- modules ---- */
 
-static void note_lacking(struct filter *f, int32_t module)
+static enum err see_modules(struct filter *f, struct error *e)
 {
-	struct str name = text_base_name(text_reader_module(f->reader, (uint32_t)module)->path);
-	if (f->lacking_count > NAMES_MAX || memchr(name.data, 0, name.len))
+	uint32_t known = asker_count(f->asker), count = text_reader_modules(f->reader);
+	enum err err = ERR_OK;
+	if (!array_reserve(&f->modules, &f->module_cap, count, sizeof *f->modules))
+		return no_memory(e);
+	for (; f->module_count < count; f->module_count++)
+		f->modules[f->module_count] = (struct filter_module){.confirmed = false};
+	for (uint32_t i = 0; i < known && !err; i++)
+		err = asker_tell_id(f->asker, i, text_reader_module(f->reader, i), e);
+	for (uint32_t i = known; i < count && !err; i++)
+		err = asker_add_text(f->asker, text_reader_module(f->reader, i), e);
+	return err;
+}
+
+static void forget_modules(struct filter *f)
+{
+	for (uint32_t i = 0; i < f->module_count; i++)
+		function_table_free(f->modules[i].functions);
+	f->module_count = 0;
+	asker_forget(f->asker);
+}
+
+/* Gives a frame of the kernel the address in its file. */
+static void place_by_function(struct filter *f, const struct text_frame *frame, struct ask_frame *asked)
+{
+	char path[PATH_MAX];
+	struct filter_module *m = &f->modules[frame->module];
+	struct str name = {f->text + (frame->own.function.at - f->base), frame->own.function.len};
+	uint64_t address;
+	if (!m->functions && local_symbols_find(f->local, text_reader_module(f->reader, (uint32_t)frame->module),
+	                             path) == LOCAL_FOUND)
+		m->functions = function_table_read(path);
+	if (!m->functions || !function_table_find(m->functions, name, frame->function_size, &address))
 		return;
-	for (const char *p = (char *)f->lacking.data; p && p < (char *)f->lacking.data + f->lacking.len;
-	        p += strlen(p) + 1)
-		if (str_equal(str_from(p), name))
-			return;
-	f->lacking_count++;
-	buffer_append_str(&f->lacking, name);
-	buffer_append(&f->lacking, "", 1);
+	asked->address += address;
+	asked->base = TEXT_ELF;
 }
 
-static void print_lacking(const struct filter *f)
+/* ---- offsets in files ---- */
+
+static const struct text_frame *guessed_frame(void *arg, size_t i)
 {
-	const char *p = (const char *)f->lacking.data;
-	for (unsigned i = 0; i < f->lacking_count && i < NAMES_MAX; i++, p += strlen(p) + 1) {
-		fputs(i ? ", " : " (", stderr);
-		print_visible(stderr, p);
-	}
-	fputs(f->lacking_count > NAMES_MAX ? ", ...)" : f->lacking_count ? ")" : "", stderr);
+	return &((struct filter *)arg)->frames[i];
 }
 
-/* Of a text in which there was nothing to look up. */
-static void print_guess(const struct guess *guess)
+static bool *confirmed(void *arg, size_t i)
 {
-	fprintf(stderr, "symbtool: line %" PRIu64 " looks most like a frame: ", guess->line);
-	print_visible_str(stderr, (struct str){guess->text, guess->len});
-	fprintf(stderr, "\nsymbtool: %s\n", guess->missing);
+	struct filter *filter = arg;
+	const struct ask_frame *f = &filter->asked[i];
+	bool looked_up = f->module >= 0 &&
+	                 (!f->names.why || (reason_is_of_offset(f->names.why) && f->names.why != REASON_NO_SEGMENTS &&
+	                                           f->names.why != REASON_NOT_LOADED));
+	bool guess = looked_up && !asker_knows_file(filter->asker, (uint32_t)f->module);
+	return guess ? &filter->modules[f->module].confirmed : NULL;
 }
 
-/* Why a bare address is not in the program of -e. */
-static const char *why_not_there(const char *program)
+static struct text_answer found_function(void *arg, size_t i)
 {
-	struct local_place *place = local_place_read(program);
-	bool fixed = place && place->fixed;
-	free(place);
-	return fixed ? "none of these addresses is in its code, or their lines name another file"
-	             : "position-independent: only a memory map says where it was loaded";
+	struct filter *filter = arg;
+	const struct frame_names *names = &filter->asked[i].names;
+	struct text_answer none = {{"", 0}, 0};
+	return names->count ? (struct text_answer){names->calls[names->count - 1].function, names->behind} : none;
 }
 
-static void print_tally(const struct filter *f)
+static void drop_guess(void *arg, size_t i)
 {
-	uint64_t all = 0;
-	const struct guess *guess = text_reader_guess(f->reader);
-	for (unsigned i = 0; i < REASONS; i++)
-		all += f->why[i];
-	bool nameless = guess && !guess->is_named;
-	uint64_t named = f->named ? f->named : guess ? guess->named : 0;
-	if (named && all == f->named && !nameless) {
-		fprintf(stderr, "symbtool: all frames have names already: %" PRIu64 "\n", named);
-		return;
+	struct filter *filter = arg;
+	filter->asked[i].names = (struct frame_names){.why = REASON_NO_SEGMENTS};
+}
+
+static void drop_guesses(struct filter *f)
+{
+	struct text_guesses guesses = {.count = f->frame_count,
+	        .arg = f,
+	        .frame = guessed_frame,
+	        .confirmed = confirmed,
+	        .found = found_function,
+	        .text = {f->text, SIZE_MAX},
+	        .base = f->base};
+	text_confirm_guesses(&guesses);
+	text_drop_guesses(&guesses, drop_guess);
+}
+
+/* ---- names ---- */
+
+static enum err ask_for_names(struct filter *f, struct error *e)
+{
+	for (size_t i = 0; i < f->frame_count; i++)
+		f->asked[i] = (struct ask_frame){.module = f->frames[i].module,
+		        .address = f->frames[i].address,
+		        .base = f->frames[i].base,
+		        .names = {.why = REASON_NO_ANSWER}};
+	enum err err = see_modules(f, e);
+	for (size_t i = 0; i < f->frame_count && !err; i++)
+		if (f->frames[i].base == TEXT_FUNCTION)
+			place_by_function(f, &f->frames[i], &f->asked[i]);
+	return err ? err : asker_ask(f->asker, f->asked, f->frame_count, &f->arena, e);
+}
+
+/* The first error is reported; frames that it leaves without an answer stay as they are. */
+static void find_names(struct filter *f)
+{
+	struct error trouble = {0};
+	if (ask_for_names(f, &trouble) && !f->trouble.code) {
+		f->trouble = trouble;
+		complain("", "%s", trouble.text);
 	}
-	fprintf(stderr, "symbtool: %" PRIu64 " frame%s, %" PRIu64 " named", all, all == 1 ? "" : "s",
-	        f->why[REASON_NONE]);
-	const char *before = "; no name: ";
-	for (unsigned i = 1; i < REASONS; i++) {
-		if (!f->why[i])
-			continue;
-		fprintf(stderr, "%s%" PRIu64 " %s", before, f->why[i], reason_row((enum reason)i)->word);
-		before = ", ";
-	}
-	print_lacking(f);
-	fputc('\n', stderr);
-	if (guess)
-		print_guess(guess);
-	for (unsigned i = 1; i < REASONS; i++) {
-		const struct reason_row *row = reason_row((enum reason)i);
-		if (f->why[i])
-			fprintf(stderr, "symbtool: %s: %s %s\n", row->word, row->means, row->help);
-	}
-	if (f->program && f->why[REASON_NO_MODULE])
-		fprintf(stderr, "symbtool: %s: %s\n", f->program, why_not_there(f->program));
+	drop_guesses(f);
 }
 
 /* ---- a batch ---- */
 
 /* Text up to `used`, with names. */
-static void compose(struct filter *f, const struct ask_frame *asked)
+static void compose(struct filter *f)
 {
 	uint64_t done = f->base; /* an object may have begun in earlier text */
 	if (f->passed > done)
 		done = f->passed < f->base + f->used ? f->passed : f->base + f->used;
 	for (size_t i = 0; i < f->frame_count; i++) {
-		const struct frame_names *n = &asked[i].names;
+		const struct frame_names *n = &f->asked[i].names;
 		if (!f->options->one_line)
 			text_put_inlines_below(&f->frames[i], i ? f->frames[i - 1].line : 0,
 			        i + 1 < f->frame_count ? f->frames[i + 1].line : 0, (struct str){f->text, f->used},
 			        f->base);
-		f->why[n->why] += f->frames[i].stack != TEXT_NO_STACK;
+		f->tally.why[n->why] += f->frames[i].stack != TEXT_NO_STACK;
 		if (reason_is_of_module(n->why))
-			note_lacking(f, f->frames[i].module);
+			filter_tally_lacking(&f->tally, text_reader_module(f->reader, (uint32_t)f->frames[i].module));
 		for (unsigned k = 0; k < f->frames[i].edit_count && n->why == REASON_NONE; k++) {
 			const struct text_edit *edit = &f->frames[i].edits[k];
 			const char *from = f->text + (done - f->base);
@@ -256,33 +298,23 @@ static bool cut_names(struct filter *f, struct frame_names *names)
 	return true;
 }
 
-static void find_names(struct filter *f, struct ask_frame *asked)
-{
-	struct error trouble = {0};
-	struct frame_batch batch = {f->reader, f->frames, f->text, f->base, asked, f->frame_count, &f->arena};
-	if (filter_names_find(f->names, &batch, &trouble) && !f->trouble.code) {
-		f->trouble = trouble;
-		complain("", "%s", trouble.text);
-	}
-}
-
 /* Writes what was read, then forgets it. */
 static enum err end_batch(struct filter *f, struct error *e)
 {
-	struct ask_frame *asked = arena_alloc(&f->arena, f->frame_count * sizeof *asked + 1);
-	if (!asked)
+	f->asked = arena_alloc(&f->arena, f->frame_count * sizeof *f->asked + 1);
+	if (!f->asked)
 		return no_memory(e);
 	for (size_t i = 0; i < f->frame_count; i++) {
 		text_reader_place(f->reader, &f->frames[i]);
 		text_reader_find_path(f->reader, &f->frames[i]);
 	}
-	find_names(f, asked);
+	find_names(f);
 	const struct naming *n = &f->options->naming;
 	for (size_t i = 0; i < f->frame_count && (n->basenames || n->no_inlines || n->short_names); i++)
-		if (!cut_names(f, &asked[i].names))
+		if (!cut_names(f, &f->asked[i].names))
 			return no_memory(e);
-	compose(f, asked);
-	filter_names_settle(f->names);
+	compose(f);
+	local_symbols_settle(f->local);
 	if (f->out.failed)
 		return no_memory(e);
 	arena_reset(&f->arena);
@@ -294,7 +326,7 @@ static enum err end_batch(struct filter *f, struct error *e)
 	text_reader_trim(f->reader);
 	if (text_reader_is_crowded(f->reader)) {
 		text_reader_forget(f->reader);
-		filter_names_forget(f->names);
+		forget_modules(f);
 	}
 	return f->failed ? error_set(e, ERR_IO, "cannot write to standard output: %s", strerror(f->failed)) : ERR_OK;
 }
@@ -313,7 +345,7 @@ static enum err read_text_lines(struct filter *f, bool last, struct error *e)
 		if (result == TEXT_TOO_MANY_MODULES || result == TEXT_NO_MEMORY) {
 			err = end_batch(f, e);
 			text_reader_forget(f->reader);
-			filter_names_forget(f->names);
+			forget_modules(f);
 		} else if (f->frame_count >= BATCH_FRAMES || text_reader_is_crowded(f->reader)) {
 			err = end_batch(f, e);
 		} else if (!used && n == left) {
@@ -467,7 +499,7 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 	for (size_t i = 0; !interrupted && (i < count || (!count && !i)); i++) {
 		if (i) { /* ids, maps and stacks of one file are not those of another */
 			text_reader_begin(f->reader);
-			filter_names_forget(f->names);
+			forget_modules(f);
 		}
 		err = copy_file(f, count ? paths[i] : "-", e);
 		if (err == ERR_IO && !f->failed) {
@@ -478,7 +510,7 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 			break;
 	}
 	if (!count || unreadable < count)
-		print_tally(f);
+		filter_tally_print(&f->tally, text_reader_guess(f->reader), f->options->program);
 	if (!err && f->trouble.code)
 		err = f->trouble.code;
 	return err ? err : unreadable ? ERR_IO : ERR_OK;
@@ -486,13 +518,12 @@ static enum err copy_all(struct filter *f, char *const *paths, size_t count, str
 
 enum err filter_run(const struct filter_options *o, char *const *paths, size_t count, struct error *e)
 {
-	struct filter f = {.text = malloc(TEXT_BYTES), .coloured = is_coloured(), .program = o->program, .options = o};
+	struct filter f = {.text = malloc(TEXT_BYTES), .coloured = is_coloured(), .options = o};
 	const char **files = calloc(o->module_count + 1, sizeof *files);
 	size_t file_count = 0;
-	struct local_symbols *local = NULL;
 	arena_init(&f.arena, SIZE_MAX);
 	buffer_init(&f.out, SIZE_MAX);
-	buffer_init(&f.lacking, 1 << 20);
+	buffer_init(&f.tally.lacking, 1 << 20);
 	f.reader = text_reader_new(MODULES_MAX, take_frame, &f);
 	enum err err = f.text && files && f.reader ? ERR_OK : no_memory(e);
 	if (!err)
@@ -502,17 +533,20 @@ enum err filter_run(const struct filter_options *o, char *const *paths, size_t c
 	if (!err)
 		text_reader_use_fixed(f.reader, str_from(o->program ? o->program : ""));
 	if (!err) {
-		local = local_symbols_new(o->extract, files, file_count);
-		f.names = local ? filter_names_new(local, o->server) : NULL;
+		f.local = local_symbols_new(o->extract, files, file_count);
+		f.asker = f.local ? asker_new(ASK_FRAMES, f.local, o->server) : NULL;
 		catch_interrupts();
-		err = f.names ? copy_all(&f, paths, count, e) : no_memory(e);
+		err = f.asker ? copy_all(&f, paths, count, e) : no_memory(e);
 	}
-	filter_names_free(f.names);
-	local_symbols_free(local);
+	if (f.asker)
+		forget_modules(&f);
+	asker_free(f.asker);
+	local_symbols_free(f.local);
+	free(f.modules);
 	text_reader_free(f.reader);
 	arena_release(&f.arena);
 	buffer_release(&f.out);
-	buffer_release(&f.lacking);
+	buffer_release(&f.tally.lacking);
 	free(f.frames);
 	free(f.text);
 	free(files);
