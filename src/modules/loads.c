@@ -802,10 +802,16 @@ static bool lacks_memory(const struct loads *ls)
 	return atomic_load(&ls->context->needy_waits) || queue_lacks_memory(ls);
 }
 
-/* The first from this one on, towards those that began before it, that waits and holds modules. */
+/* It waits: what it holds changes only under the lock. */
+static bool waits_and_holds(const struct load_wait *wait)
+{
+	return wait->pending && wait->held;
+}
+
+/* The first such from this one on, towards those that began before it. */
 static struct load_wait *holder_from(struct load_wait *wait)
 {
-	while (wait && !(wait->held && wait->pending))
+	while (wait && !waits_and_holds(wait))
 		wait = TAILQ_PREV(wait, wait_list, by_age);
 	return wait;
 }
@@ -868,7 +874,7 @@ static struct load_wait *next_to_come_back(const struct loads *ls)
 			first = wait;
 		else if (!half && wait->visit.patient && (wait->pending || in_line(wait)))
 			return NULL;
-		else if (!half && !first && wait->held && wait->pending)
+		else if (!half && !first && waits_and_holds(wait))
 			return NULL;
 	return first;
 }
