@@ -54,7 +54,7 @@ struct str text_common_match(struct rest line, struct str prefix)
 	pass_common(&line, &p, &(struct shape){0});
 	/* editors and mailers take away the blank at the end of a line that is empty otherwise */
 	bool ends = line.at == line.end && p.at + 1 == p.end && is_blank(*p.at);
-	return p.at == p.end || ends ? between(from, line.at) : (struct str){"", 0};
+	return p.at == p.end || ends ? between(from, line.at) : NOTHING;
 }
 
 struct str text_common_with_before(const struct text_common *c, struct rest line, uint32_t *shape)

@@ -27,14 +27,14 @@ struct addresses {
 static bool found_address(
         struct text_reader *r, struct text_frame *f, enum text_address address, struct str gap, enum text_style style)
 {
-	return text_found_at(r, f, address, (struct str){"", 0}, gap, style);
+	return text_found_at(r, f, address, NOTHING, gap, style);
 }
 
 /* The same of a caller in this file, unless a signal came there. */
 static bool found_caller(
         struct text_reader *r, struct text_frame *f, struct str path, struct str gap, enum text_style style)
 {
-	text_caller(r, f, path, (struct str){"", 0});
+	text_caller(r, f, path, NOTHING);
 	return found_address(r, f, TEXT_IS_SET, gap, style);
 }
 
@@ -42,7 +42,7 @@ static bool found_caller(
 static bool pass_named(struct text_reader *r, uint64_t address, struct str name)
 {
 	struct text_frame f = {.offset = address};
-	text_caller(r, &f, (struct str){"", 0}, name);
+	text_caller(r, &f, NOTHING, name);
 	return true;
 }
 
@@ -77,15 +77,16 @@ static bool read_at(struct text_reader *r, struct rest line)
 	return found_address(r, &f, exact ? TEXT_EXACT : TEXT_CALL, between(name, line.at), TEXT_AT);
 }
 
-static void found_addresses(struct text_reader *r, struct rest line, enum text_address address)
+bool text_found_addresses(struct text_reader *r, struct rest line, enum text_address address)
 {
 	for (unsigned i = 0; i < ADDRESSES_MAX && !r->result; i++) {
 		struct text_frame f = {.base = TEXT_ELF};
 		if (!take_0x(&line, &f.offset))
-			return;
-		found_address(r, &f, address, between(line.at, line.at), TEXT_PARENTHESES);
+			break;
+		text_found_behind(r, &f, address, NOTHING, line.at);
 		blanks(&line);
 	}
+	return r->frames > 0;
 }
 
 /* Heap profiles of tcmalloc and jemalloc: "1: 1000 [ 1: 1000] @ 0x401136 0x401157", "@ 0x401136 0x401157" */
@@ -95,7 +96,7 @@ static bool read_heap(struct text_reader *r, struct rest line)
 	if (!at || (at != line.at && (at - line.at < 2 || at[-2] != ']')))
 		return false;
 	line.at = at + 2;
-	found_addresses(r, line, TEXT_CALL);
+	text_found_addresses(r, line, TEXT_CALL);
 	return true;
 }
 
@@ -111,7 +112,7 @@ static bool read_ada(struct text_reader *r, struct rest line)
 	if (r->line != a->ada_line || !take_literal(&line, "0x"))
 		return false;
 	line.at -= strlen("0x");
-	found_addresses(r, line, TEXT_EXACT);
+	text_found_addresses(r, line, TEXT_EXACT);
 	return true;
 }
 
@@ -140,7 +141,7 @@ static bool read_node(struct text_reader *r, struct rest line, uint64_t address)
 		return false;
 	struct str path = between(line.at, line.end - 1);
 	text_names_file(r, &f, path);
-	return text_found_at(r, &f, TEXT_CALL, address > FIXED_MAX ? (struct str){"", 0} : path, gap, TEXT_AT);
+	return text_found_at(r, &f, TEXT_CALL, address > FIXED_MAX ? NOTHING : path, gap, TEXT_AT);
 }
 
 /* boost::stacktrace: " 0# 0x000055D9F2B4119A in ./app" */
@@ -192,8 +193,7 @@ static bool read_wine(struct text_reader *r, struct rest line, uint64_t number)
 	struct rest offset = {plus ? plus + strlen(" (+") : line.end, line.end};
 	if (!plus || !take_0x(&offset, &f.offset) || !take_literal(&offset, ") ("))
 		return false;
-	return text_found_at(r, &f, number ? TEXT_RETURN : TEXT_EXACT, between(line.at, plus),
-	        between(line.end, line.end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, number ? TEXT_RETURN : TEXT_EXACT, between(line.at, plus), line.end);
 }
 
 static bool read_counted(struct text_reader *r, struct rest line)
@@ -222,7 +222,7 @@ static struct str file_named(struct rest line, struct rest marks)
 		return between(marks.at, close);
 	const char *object = find_word(line.at, line.end, "Object \"");
 	const char *quote = object ? find_last(object + strlen("Object \""), line.end, '"') : NULL;
-	return quote ? between(object + strlen("Object \""), quote) : (struct str){"", 0};
+	return quote ? between(object + strlen("Object \""), quote) : NOTHING;
 }
 
 /* Addresses that the program did not find a name for, each with a map. All have gone back from return addresses:
@@ -282,8 +282,7 @@ static bool read_callgrind(struct text_reader *r, struct rest line)
 		line = tree;
 	if (!take_literal(&line, " [/") || line.end[-1] != ']')
 		return false;
-	return text_found_at(
-	        r, &f, TEXT_EXACT, between(line.at - 1, line.end - 1), between(line.end, line.end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, TEXT_EXACT, between(line.at - 1, line.end - 1), line.end);
 }
 
 static bool read_unknown(struct text_reader *r, struct rest line)
@@ -308,7 +307,7 @@ static bool read_lldb(struct text_reader *r, struct rest line)
 	const char *tick = memchr(line.at, '`', (size_t)(line.end - line.at)), *name = tick ? tick + 1 : NULL;
 	struct rest unnamed = {name, line.end};
 	if (name ? !take_literal(&unnamed, "___lldb_unnamed_symbol") : line.at != line.end)
-		return pass_named(r, f.offset, name ? between(name, line.end) : (struct str){"", 0});
+		return pass_named(r, f.offset, name ? between(name, line.end) : NOTHING);
 	enum text_style style = name ? TEXT_AT : TEXT_PARENTHESES;
 	struct str path = trimmed(between(line.at, name ? tick : line.at)),
 	           gap = between(name ? name : line.end, line.end);
@@ -335,7 +334,7 @@ static bool read_strace(struct text_reader *r, struct rest line)
 	f.address = f.offset;
 	if (r->strace_depth++)
 		text_caller(r, &f, path, name);
-	return text_found_at(r, &f, TEXT_IS_SET, path, between(line.end, line.end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, TEXT_IS_SET, path, line.end);
 }
 
 /* Python 3.14, with an executable of a fixed address in the last:

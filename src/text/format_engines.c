@@ -35,10 +35,9 @@ static bool read_unreal(struct text_reader *r, struct rest line)
 		return false;
 	struct str name = between(from, end);
 	f.offset += r->line == r->signal_line;
-	if (f.offset % 16 == 15 &&
-	        (str_equal(name, str_from("libc.so.6")) || str_equal(name, str_from("libpthread.so.0"))))
+	if (text_may_be_trampoline(f.offset + 1, name))
 		r->signal_line = r->line + 1;
-	return text_found_at(r, &f, TEXT_EXACT, name, between(line.at, line.at), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, TEXT_EXACT, name, line.at);
 }
 
 /* Unity: "0x00007FFC5AFB36A0 (UnityPlayer) (function-name not available)"; in the list of modules above it names have
@@ -62,8 +61,7 @@ static bool read_unity(struct text_reader *r, struct rest line)
 	const char *name = line.at;
 	if (!take_literal(&line, unnamed + strlen(") ")))
 		return false;
-	return text_found_at(
-	        r, &f, exact ? TEXT_EXACT : TEXT_CALL, (struct str){"", 0}, between(name, line.at), TEXT_AT);
+	return text_found_at(r, &f, exact ? TEXT_EXACT : TEXT_CALL, NOTHING, between(name, line.at), TEXT_AT);
 }
 
 /* "C:\game\UnityPlayer.dll:UnityPlayer.dll (00007FFC5A000000), size: 26095616 (result: 0), SymType: …" */
@@ -82,7 +80,7 @@ static bool read_unity_module(struct text_reader *r, struct rest line)
 		return false;
 	m.end = m.start + size;
 	m.path = between(line.at, colon);
-	return text_mapped(r, &m, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_mapped(r, &m, NOTHING, NOTHING, TEXT_ID_GIVEN);
 }
 
 /* "build_id: '4dbecf547733e72ae1688d73ebb5f062'" stands above Dart's stacks, of which program they are. */

@@ -118,7 +118,7 @@ static void flush_pending(struct text_reader *r, bool caller)
 	r->json->is_pending = false;
 	if (caller && f.address)
 		f.address--;
-	text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	text_found(r, &f, NOTHING, NOTHING, TEXT_ID_GIVEN);
 }
 
 /* In the list of frames another one follows, so it is a caller. */
@@ -140,7 +140,7 @@ static void end_frame(struct text_reader *r, const struct text_object *o, const 
 		f.address = (index << IMAGE_SHIFT) + offset - (caller && offset);
 		text_edit_one(r, &f, at, at, TEXT_JSON_IPS);
 		if (!o->named)
-			text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+			text_found(r, &f, NOTHING, NOTHING, TEXT_ID_GIVEN);
 		return;
 	}
 	f.offset = f.address = o->numbers[JSON_ADDRESS];
@@ -165,10 +165,10 @@ static void end_node_frame(struct text_reader *r, const struct text_object *o)
 {
 	uint64_t pc = o->numbers[JSON_PC];
 	struct text_frame f = {.base = TEXT_ELF, .offset = pc, .address = pc ? pc - 1 : 0};
-	struct str path = pc > FIXED_MAX ? (struct str){"", 0} : string_of(o, JSON_PATH);
+	struct str path = pc > FIXED_MAX ? NOTHING : string_of(o, JSON_PATH);
 	f.edits[0] = o->edits[0];
 	f.edit_count = 1;
-	text_found(r, &f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	text_found(r, &f, path, NOTHING, TEXT_ID_GIVEN);
 }
 
 /* f->offset is where the list's next frame is: a return address, unless it is the first or below a signal's. */
@@ -210,9 +210,9 @@ static void end_mongo_frame(struct text_reader *r, const struct text_object *o, 
 	if (offset >> MONGO_SHIFT || base >> (64 - MONGO_SHIFT + PAGE_SHIFT))
 		return;
 	f.offset = mongo_address(base, offset);
-	note_caller(r, &f, o, trampoline ? str_from("libc.so.6") : (struct str){"", 0});
+	note_caller(r, &f, o, trampoline ? str_from("libc.so.6") : NOTHING);
 	f.offset = offset;
-	text_found_at(r, &f, TEXT_IS_SET, (struct str){"", 0}, between(at, at), TEXT_JSON_SENTRY);
+	text_found_at(r, &f, TEXT_IS_SET, NOTHING, between(at, at), TEXT_JSON_SENTRY);
 }
 
 /* {"b":"7F0FBB3F9000","path":"/lib/libc.so.6","elfType":3,"buildId":"69389D…"}; the program itself has no path. */
@@ -226,7 +226,7 @@ static void end_mongo_image(struct text_reader *r, const struct text_object *o)
 		return;
 	m.start = mongo_address(o->numbers[JSON_MONGO_BASE], 0);
 	m.end = m.start + (UINT64_C(1) << MONGO_SHIFT) - 1;
-	text_mapped(r, &m, (struct str){"", 0}, string_of(o, JSON_ID), TEXT_ID_BUILD);
+	text_mapped(r, &m, NOTHING, string_of(o, JSON_ID), TEXT_ID_BUILD);
 }
 
 /* Without dashes, and with an age: as symbol servers are asked for it. */
@@ -323,7 +323,7 @@ static void end_object(struct text_reader *r, const char *at)
 	uint64_t offset = o->numbers[JSON_MODULE_OFFSET];
 	struct text_frame f = {.offset = offset, .address = offset, .base = TEXT_IMAGE, .edit_count = o->edit_count};
 	memcpy(f.edits, o->edits, o->edit_count * sizeof *f.edits);
-	text_found(r, &f, module, (struct str){"", 0}, TEXT_ID_GIVEN);
+	text_found(r, &f, module, NOTHING, TEXT_ID_GIVEN);
 }
 
 /* value: in quotes, which it lacks here. A long one is not kept, nor one that is no JSON; but of a function's name it

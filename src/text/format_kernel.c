@@ -66,7 +66,7 @@ static bool found_in(struct text_reader *r, struct str name, const struct segmen
 {
 	struct text_frame f = {.base = s->told ? TEXT_FILE : TEXT_EXEC, .offset = address - s->start};
 	f.offset += s->told ? s->offset : 0;
-	return text_found_at(r, &f, is, name, between(end, end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, is, name, end);
 }
 
 /* Behind the word, unless it is a part of another one. */
@@ -186,7 +186,7 @@ static struct str take_module(const char **end, const char *stop)
 {
 	struct rest r = {*end, stop};
 	if (!take_literal(&r, " ["))
-		return (struct str){"", 0};
+		return NOTHING;
 	const char *from = r.at;
 	while (!ends_symbol(peek(&r)) || peek(&r) == '-')
 		r.at++;
@@ -194,7 +194,7 @@ static struct str take_module(const char **end, const char *stop)
 	blanks(&r);
 	take_hex_digits(&r);
 	if (!take_literal(&r, "]"))
-		return (struct str){"", 0};
+		return NOTHING;
 	*end = r.at;
 	return name;
 }
@@ -206,10 +206,10 @@ static struct str known_module(const struct text_reader *r, struct str name, cha
 	if (!name.len)
 		name = str_from("vmlinux");
 	if (text_modules_is_known(&r->modules, name) || file.len > TEXT_NAME_MAX)
-		return text_modules_is_known(&r->modules, name) ? name : (struct str){"", 0};
+		return text_modules_is_known(&r->modules, name) ? name : NOTHING;
 	memcpy(room, name.data, name.len);
 	memcpy(room + name.len, ".ko", strlen(".ko"));
-	return text_modules_is_known(&r->modules, file) ? file : (struct str){"", 0};
+	return text_modules_is_known(&r->modules, file) ? file : NOTHING;
 }
 
 /* Where the kernel stopped, and no return address, stands behind one of these. */
@@ -247,7 +247,7 @@ static bool read_oops(struct text_reader *r, struct rest line)
 	f.own.function = text_span_of(r, between(name, plus));
 	/* several such lines have "RIP: 0010:" in common, as if that were a log's prefix */
 	bool exact = is_where_it_stopped(r->mapped ? r->unescaped->text : r->start, name);
-	return text_found_at(r, &f, exact ? TEXT_EXACT : TEXT_CALL, module, between(end, end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, exact ? TEXT_EXACT : TEXT_CALL, module, end);
 }
 
 const struct text_format text_kernel = {.names = "Linux kernel",

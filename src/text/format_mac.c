@@ -8,7 +8,7 @@
 #include "text/prefix.h"
 #include "text/signs.h"
 
-enum { UUID_LETTERS = 36, UUID_DIGITS = 32, ADDRESSES_MAX = 256 /* of an exception */ };
+enum { UUID_LETTERS = 36, UUID_DIGITS = 32 };
 
 /* Crashlytics: 3  Flutter    0x65cc04 (Missing UUID c25599caa061358c97027de247525350), an offset in the image, with the
  * word in the reader's language. */
@@ -24,7 +24,7 @@ static bool read_crashlytics(struct text_reader *r, struct rest line, struct str
 		return false;
 	f.address = f.offset;
 	if (number)
-		text_caller(r, &f, image, (struct str){"", 0});
+		text_caller(r, &f, image, NOTHING);
 	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
 	return text_found(r, &f, image, uuid, TEXT_ID_UUID);
 }
@@ -110,7 +110,7 @@ static bool read_frame(struct text_reader *r, struct rest line)
 		return false;
 	if (in_memory || str_equal(image, str_from("???")))
 		image.len = 0;
-	return text_found_at(r, &f, number ? TEXT_RETURN : TEXT_EXACT, image, between(end, end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, number ? TEXT_RETURN : TEXT_EXACT, image, end);
 }
 
 /* Below "Last Exception Backtrace:", "(0x18e7d2ed8 0x18d0a5b54 0x104b5c8d4)": all are return addresses. */
@@ -128,14 +128,7 @@ static bool read_exception(struct text_reader *r, struct rest line)
 	if (!*above || r->line - *above > 1 || !take_literal(&line, "(0x"))
 		return false;
 	line.at -= strlen("0x");
-	for (unsigned i = 0; i < ADDRESSES_MAX && !r->result; i++) {
-		struct text_frame f = {.base = TEXT_ELF};
-		if (!take_0x(&line, &f.offset))
-			break;
-		text_found_at(r, &f, TEXT_CALL, (struct str){"", 0}, between(line.at, line.at), TEXT_PARENTHESES);
-		blanks(&line);
-	}
-	return r->frames > 0;
+	return text_found_addresses(r, line, TEXT_CALL);
 }
 
 /* Where the count stands with which a line of a call graph begins, behind the lines of its tree; -1: nowhere. */
@@ -224,8 +217,8 @@ static bool read_image(struct text_reader *r, struct rest line)
 	        .kind = MAP_FILES, .executable = true, .only_addresses = true, .path = path, .start = from};
 	m.end = to < UINT64_MAX ? to + 1 : to;
 	if (path.len && from < to)
-		return text_mapped(r, &m, (struct str){"", 0}, id, TEXT_ID_UUID);
-	return text_told(r, path, (struct str){"", 0}, id, TEXT_ID_UUID);
+		return text_mapped(r, &m, NOTHING, id, TEXT_ID_UUID);
+	return text_told(r, path, NOTHING, id, TEXT_ID_UUID);
 }
 
 static bool read_mac(struct text_reader *r, struct rest line)

@@ -18,12 +18,12 @@ static bool add_told(
         struct text_reader *r, struct text_mapping mapping, struct rest path, struct str id, enum text_id kind)
 {
 	mapping.path = trimmed(between(path.at, path.end));
-	return text_mapped(r, &mapping, (struct str){"", 0}, id, kind);
+	return text_mapped(r, &mapping, NOTHING, id, kind);
 }
 
 static bool add(struct text_reader *r, struct text_mapping mapping, struct rest path)
 {
-	return add_told(r, mapping, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return add_told(r, mapping, path, NOTHING, TEXT_ID_GIVEN);
 }
 
 /* Four letters such as r-xp; *executable: the third is x. *shared: the last is s, as of a file that is only read. */
@@ -112,11 +112,11 @@ static struct str unstrip_path(struct rest line)
 {
 	if (take_literal(&line, "- ") || take_literal(&line, ". ")) {
 		const char *name = find_word(line.at, line.end, " /");
-		return name ? between(name + 1, line.end) : (struct str){"", 0};
+		return name ? between(name + 1, line.end) : NOTHING;
 	}
 	const char *debug = find_word(line.at, line.end, " - "), *here = find_word(line.at, line.end, " . ");
 	const char *end = debug ? debug : here ? here : find_word(line.at, line.end, " /");
-	return end && peek(&line) == '/' ? between(line.at, end) : (struct str){"", 0};
+	return end && peek(&line) == '/' ? between(line.at, end) : NOTHING;
 }
 
 /* eu-unstrip -n: 0x7fe8be9f2000+0x5000 4d17…@0x7fe8be9f2248 /opt/libx.so - /opt/libx.so */

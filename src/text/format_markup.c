@@ -33,7 +33,7 @@ static bool take_field(struct rest *r, uint64_t *out)
 	return (take_0x(r, out) || take_decimal(r, out)) && (take_literal(r, ":") || r->at == r->end);
 }
 
-static struct str take_word(struct rest *r)
+static struct str take_part(struct rest *r)
 {
 	struct str rest = between(r->at, r->end), word = str_cut(&rest, ':');
 	r->at = r->end - rest.len;
@@ -46,7 +46,7 @@ static void add_module(struct markup *m, struct rest r)
 	struct markup_module module;
 	if (m->module_count == MODULES_MAX || !take_field(&r, &module.number))
 		return;
-	struct str name = take_word(&r), type = take_word(&r), id = take_word(&r);
+	struct str name = take_part(&r), type = take_part(&r), id = take_part(&r);
 	if (!name.len || name.len > sizeof module.name || !id.len || id.len > sizeof module.id ||
 	        !str_equal(type, str_from("elf")))
 		return;
@@ -61,7 +61,7 @@ static void add_segment(struct markup *m, struct rest r)
 	struct markup_segment s;
 	uint64_t number, address;
 	if (m->segment_count == SEGMENTS_MAX || !take_field(&r, &s.start) || !take_field(&r, &s.size) ||
-	        !take_literal(&r, "load:") || !take_field(&r, &number) || !take_word(&r).len ||
+	        !take_literal(&r, "load:") || !take_field(&r, &number) || !take_part(&r).len ||
 	        !take_field(&r, &address))
 		return;
 	s.bias = s.start - address;
@@ -102,7 +102,7 @@ static void found_code(struct text_reader *r, struct rest code, bool caller, con
 	text_edit_one(r, &f, end, end, TEXT_PARENTHESES);
 	const struct markup_segment *s = m->source == r->source ? find_segment(m, f.address) : NULL;
 	if (!s) {
-		text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+		text_found(r, &f, NOTHING, NOTHING, TEXT_ID_GIVEN);
 		return;
 	}
 	const struct markup_module *module = &m->modules[s->module];

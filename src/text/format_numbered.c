@@ -40,7 +40,7 @@ struct str text_build_id(struct rest after)
 	struct str id = {"", 0};
 	if (take_literal(&after, "(BuildId: "))
 		id = take_hex_digits(&after);
-	return peek(&after) == ')' ? id : (struct str){"", 0};
+	return peek(&after) == ')' ? id : NOTHING;
 }
 
 /* #01: ???[/path/libxul.so +0x1234], where ??? may be a function; addresses are return addresses (_Unwind_GetIP). */
@@ -56,7 +56,7 @@ static bool read_firefox(struct text_reader *r, struct rest line)
 	if (!open || open >= plus - 1 || !take_0x(&offset, &f.offset) || offset.at != close)
 		return false;
 	struct str path = between(open + 1, plus - 1), name = between(line.at, open);
-	text_caller(r, &f, path, str_equal(name, str_from("???")) ? (struct str){"", 0} : name);
+	text_caller(r, &f, path, str_equal(name, str_from("???")) ? NOTHING : name);
 	return text_found_at(r, &f, TEXT_IS_SET, path, name, TEXT_AT);
 }
 
@@ -66,7 +66,7 @@ static struct str cut_group(struct rest *line)
 	const char *close = line->end - 1,
 	           *open = close > line->at && *close == ')' ? text_opening(line->at, close) : NULL;
 	if (!open || open - line->at < 2 || open[-1] != ' ')
-		return (struct str){"", 0};
+		return NOTHING;
 	line->end = open - 1;
 	return between(open + 1, close);
 }
@@ -136,7 +136,7 @@ static bool take_address_alone(struct text_reader *r, struct rest line, struct t
 	} else {
 		return false;
 	}
-	return text_found_at(r, f, address, (struct str){"", 0}, gap, style);
+	return text_found_at(r, f, address, NOTHING, gap, style);
 }
 
 /* eu-stack of elfutils: only an address, and with -m the module, or a name before that: 0x7f… - /lib/libx.so. With -v
@@ -153,15 +153,15 @@ static bool take_elfutils(struct text_reader *r, struct rest line, struct text_f
 	if (line.at != line.end && !take_literal(&line, "- /")) {
 		const char *dash = find_word(line.at, line.end, " - /");
 		struct str name = trimmed(between(line.at, dash ? dash : line.end));
-		text_caller(r, f, (struct str){"", 0}, name);
+		text_caller(r, f, NOTHING, name);
 		return dash != NULL;
 	}
-	struct str path = line.at == line.end ? (struct str){"", 0} : between(line.at - 1, line.end);
+	struct str path = line.at == line.end ? NOTHING : between(line.at - 1, line.end);
 	f->address = f->offset - (marked && f->offset);
 	if (number && !verbose && !marked)
-		text_caller(r, f, path, (struct str){"", 0});
+		text_caller(r, f, path, NOTHING);
 	text_names_file(r, f, path);
-	return text_found_at(r, f, TEXT_IS_SET, (struct str){"", 0}, between(line.end, line.end), TEXT_PARENTHESES);
+	return text_found_behind(r, f, TEXT_IS_SET, NOTHING, line.end);
 }
 
 /* 0x7fe9  (/lib/libc.so.6+0x27249) (BuildId: …), or 0x7f2d n/a (libc.so.6 + 0x8ce3c), or 0x7fff in ?? (). LLVM's own
@@ -185,7 +185,7 @@ static bool take_numbered_address(struct text_reader *r, struct rest line, uint6
 	if (g.spaced) {
 		f.base = TEXT_IMAGE;
 		if (number) /* systemd writes return addresses */
-			text_caller(r, &f, g.path, str_equal(name, str_from("n/a")) ? (struct str){"", 0} : name);
+			text_caller(r, &f, g.path, str_equal(name, str_from("n/a")) ? NOTHING : name);
 		text_edit_one(r, &f, line.at, g.open > line.at && g.open[-1] == ' ' ? g.open - 1 : g.open, TEXT_AT);
 	} else {
 		if (after - from == LLVM_WIDTH && from[2] == '0')

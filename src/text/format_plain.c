@@ -62,10 +62,7 @@ bool text_found_caller(struct text_reader *r, struct text_frame *f, const struct
 		const uint64_t *base = base_of(r, index);
 		if (!base || at->address < *base) {
 			text_caller(r, f, at->path, at->name);
-			r->frames++; /* it has a name, or its position cannot be known: the stack goes on */
-			if (at->name.len)
-				text_found_named(r, &(struct text_named){.function = at->name, .module = at->path});
-			return true;
+			return text_pass_named(r, &(struct text_named){.function = at->name, .module = at->path});
 		}
 		f->offset = at->address - *base;
 	}
@@ -132,15 +129,14 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 	line.end = before_place(line);
 	while (line.end > line.at && is_blank(line.end[-1]))
 		line.end--;
-	const char *open = find_last(line.at, line.end, '[');
-	struct rest hex = {open ? open + 1 : NULL, line.end};
-	if (!open || !take_0x(&hex, &address) || !take_literal(&hex, "]") || hex.at != line.end)
+	struct rest before = line;
+	if (!cut_address(&before, &address))
 		return false;
+	const char *open = before.end;
 	/* of a static executable, or of generated code: glibc knows no module */
 	if (open == line.at && address >= FIRST_CODE) {
 		f.offset = address;
-		return text_found_at(
-		        r, &f, TEXT_RETURN, (struct str){"", 0}, between(line.end, line.end), TEXT_PARENTHESES);
+		return text_found_behind(r, &f, TEXT_RETURN, NOTHING, line.end);
 	}
 	const char *close = open, *inner = open;
 	if (close > line.at && close[-1] == ' ')
@@ -152,7 +148,7 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 		inner = text_opening(line.at, --close);
 		inner = inner ? inner : find_last(line.at, close, '(');
 	}
-	struct str module = inner ? module_before(line, inner) : (struct str){"", 0};
+	struct str module = inner ? module_before(line, inner) : NOTHING;
 	bool spaced = !module.len && inner && inner > line.at;
 	if (spaced)
 		module = module_before(line, inner - 1);
@@ -179,7 +175,7 @@ bool text_read_glibc(struct text_reader *r, struct rest line)
 		if (f.offset == address) {
 			text_names_file(r, &f, module);
 			text_caller(r, &f, module, at.name);
-			return text_found(r, &f, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+			return text_found(r, &f, NOTHING, NOTHING, TEXT_ID_GIVEN);
 		}
 		at = (struct text_place){module, {"", 0}, f.offset, address, true};
 	}
@@ -198,7 +194,7 @@ static void perf_caller(struct text_reader *r, struct text_frame *f, struct str 
 {
 	if (r->line != r->signal_line && f->offset)
 		f->address--;
-	if (unknown && f->offset % 16 == 15 && str_equal(text_base_name(path), str_from("libc.so.6")))
+	if (unknown && text_may_be_trampoline(f->offset + 1, path))
 		r->signal_line = r->line + 1;
 }
 
@@ -311,8 +307,7 @@ static bool read_bpftrace(struct text_reader *r, struct rest line)
 		text_found_named(r, &(struct text_named){.function = name});
 		return false;
 	}
-	return text_found_at(r, &f, s->depth > 1 ? TEXT_RETURN : TEXT_EXACT, (struct str){"", 0},
-	        between(line.end, line.end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, s->depth > 1 ? TEXT_RETURN : TEXT_EXACT, NOTHING, line.end);
 }
 
 /* The columns of perf report: the module must stand before the symbol, as it does by default. */
@@ -403,16 +398,7 @@ static bool read_systemd(struct text_reader *r, struct rest line)
 	struct rest id = {with + strlen(" with build-id"), line.end};
 	take_literal(&id, ":");
 	blanks(&id);
-	return text_told(r, between(word, with), (struct str){"", 0}, take_hex_digits(&id), TEXT_ID_BUILD);
-}
-
-static struct str take_word(struct rest *r)
-{
-	blanks(r);
-	const char *from = r->at;
-	while (r->at < r->end && !is_blank(*r->at))
-		r->at++;
-	return between(from, r->at);
+	return text_told(r, between(word, with), NOTHING, take_hex_digits(&id), TEXT_ID_BUILD);
 }
 
 /* Breakpad: MODULE Linux x86_64 0123…0 libc.so.6 */
@@ -424,7 +410,7 @@ static bool read_breakpad(struct text_reader *r, struct rest line)
 	take_word(&line);
 	struct str id = take_word(&line);
 	blanks(&line);
-	return text_told(r, between(line.at, line.end), (struct str){"", 0}, id, TEXT_ID_GIVEN);
+	return text_told(r, between(line.at, line.end), NOTHING, id, TEXT_ID_GIVEN);
 }
 
 static bool read_module_line(struct text_reader *r, struct rest line)
@@ -473,7 +459,7 @@ static const char *read_simpleperf(struct text_reader *r, struct rest line, cons
 	            !memcmp(behind.data + behind.len - 1 - module.len, name, module.len);
 	if (!module.len || !(labelled || told || is_module(r, module)))
 		return NULL;
-	text_found_at(r, &f, TEXT_EXACT, module, between(hex.at, hex.at), TEXT_PARENTHESES);
+	text_found_behind(r, &f, TEXT_EXACT, module, hex.at);
 	return hex.at;
 }
 
@@ -522,7 +508,7 @@ static const char *read_at(struct text_reader *r, struct rest line, const char *
 	if (from == line.at)
 		caller = caller || r->hotspot_depth > 1 || (breakpad_module(line, &number) == name && number);
 	if (caller)
-		text_caller(r, &f, between(name, end), (struct str){"", 0});
+		text_caller(r, &f, between(name, end), NOTHING);
 	text_lower_base(&f, between(name, end));
 	if (!r->hotspot_depth && !text_is_counted(line))
 		r->begins = name; /* the line may say more than this frame */

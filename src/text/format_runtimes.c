@@ -29,13 +29,11 @@ static bool read_native_aot(struct text_reader *r, struct rest line)
 	if (!end || end == line.at)
 		return false;
 	struct str name = between(line.at, end);
-	char room[TEXT_NAME_MAX];
 	line.at = end + sizeof mark - 1;
 	if (name.len > TEXT_NAME_MAX || !take_hex(&line, &f.offset) ||
 	        (line.at < line.end && !is_blank((unsigned char)*line.at)))
 		return false;
-	return text_found_at(r, &f, caller ? TEXT_RETURN : TEXT_EXACT, text_windows_module(r, name, room),
-	        between(line.at, line.at), TEXT_PARENTHESES);
+	return text_found_windows(r, &f, caller ? TEXT_RETURN : TEXT_EXACT, name, line.at);
 }
 
 /* ClickHouse: "16. ? @ 0x000000000ea0d041 in /usr/bin/clickhouse", an address in the file; with "in ?", or nothing, in

@@ -15,7 +15,6 @@ enum {
 	FORTRAN_HANDLER = 3,        /* rows within which the signal's trampoline is */
 	ENVOY_LINE = 4096,          /* bytes of a line that is searched for its frame */
 	ESP_ADDRESSES = 0x20000000, /* code is above */
-	TRAMPOLINE_ALIGN = 16,
 };
 
 struct servers {
@@ -28,8 +27,6 @@ struct fortran {
 	unsigned rows;
 	bool signal; /* the last may be the trampoline of signals */
 };
-
-static const struct str nothing = {"", 0};
 
 /* The program itself, which these do not name: the one that the user gave, else this one. */
 static struct str program_or(const struct text_reader *r, const char *name)
@@ -54,7 +51,7 @@ static bool read_envoy_map(struct text_reader *r, struct rest line)
 	        !take_literal(&line, " /"))
 		return false;
 	m.path = trimmed(between(line.at - 1, line.end));
-	return text_mapped(r, &m, nothing, nothing, TEXT_ID_GIVEN);
+	return text_mapped(r, &m, NOTHING, NOTHING, TEXT_ID_GIVEN);
 }
 
 /* "#2: [0x55555b1a2b3c]", or with a name before the bracket. All are return addresses, but below the signal's
@@ -70,23 +67,19 @@ static bool read_envoy_frame(struct text_reader *r, struct rest line)
 	struct rest at = {sign ? sign + 1 : line.end, line.end};
 	if (!take_decimal(&at, &number) || !take_literal(&at, ": "))
 		return false;
-	const char *name = at.at;
-	const char *open = find_last(name, line.end, '[');
-	struct rest hex = {open ? open + 1 : line.end, line.end};
-	if (!open || !take_0x(&hex, &f.offset) || !take_literal(&hex, "]") || hex.at != hex.end)
+	const char *end = line.end;
+	if (!cut_address(&at, &f.offset))
 		return false;
-	struct str function = trimmed(between(name, open));
+	struct str function = trimmed(between(at.at, at.end));
 	r->begins = r->stacks.line.at = sign;
 	bool below_handler = number == 1 && s->envoy_fault && r->line - s->envoy_fault <= 8;
 	if (below_handler)
 		r->signal_line = r->line;
-	text_caller(r, &f, nothing, function);
+	text_caller(r, &f, NOTHING, function);
 	if (function.len) {
-		r->frames++;
-		text_found_named(r, &(struct text_named){.function = function});
-		return true;
+		return text_pass_named(r, &(struct text_named){.function = function});
 	}
-	return text_found_at(r, &f, TEXT_IS_SET, nothing, between(hex.at, hex.at), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, TEXT_IS_SET, NOTHING, end);
 }
 
 static bool read_envoy(struct text_reader *r, struct rest line)
@@ -122,7 +115,7 @@ static bool take_place(struct rest *line, struct str *path, uint64_t *offset)
 static bool take_traced(struct text_reader *r, struct rest *line, bool alone)
 {
 	struct text_frame f = {.base = TEXT_IMAGE};
-	struct str path = nothing;
+	struct str path = NOTHING;
 	uint64_t stack;
 	if (peek(line) == '/') {
 		if (!take_place(line, &path, &f.offset))
@@ -140,7 +133,7 @@ static bool take_traced(struct text_reader *r, struct rest *line, bool alone)
 	}
 	if (line->at < line->end && !is_blank((unsigned char)*line->at))
 		return false;
-	return text_found_at(r, &f, TEXT_EXACT, path, between(line->at, line->at), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, TEXT_EXACT, path, line->at);
 }
 
 /* A line of the stack comes next, or one of the tasks that wait. */
@@ -224,12 +217,10 @@ static bool read_dpdk(struct text_reader *r, struct rest line)
 		return false;
 	struct str path = between(line.at, group - 1);
 	if (!take_hex(&begin, &base) || begin.at != plus || base + f.offset != address) {
-		r->frames++;
-		text_caller(r, &f, nothing, between(group + 1, plus));
-		text_found_named(r, &(struct text_named){.function = between(group + 1, plus), .module = path});
-		return true;
+		text_caller(r, &f, NOTHING, between(group + 1, plus));
+		return text_pass_named(r, &(struct text_named){.function = between(group + 1, plus), .module = path});
 	}
-	return text_found_at(r, &f, TEXT_RETURN, path, between(line.end, line.end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, TEXT_RETURN, path, line.end);
 }
 
 /* ---- folly ---- */
@@ -247,19 +238,10 @@ static bool read_folly(struct text_reader *r, struct rest line)
 	const char *name = line.at;
 	if (!take_literal(&line, "(unknown)"))
 		return false;
-	return text_found_at(r, &f, TEXT_EXACT, nothing, between(name, line.at), TEXT_AT);
+	return text_found_at(r, &f, TEXT_EXACT, NOTHING, between(name, line.at), TEXT_AT);
 }
 
 /* ---- Intel Fortran ---- */
-
-static struct str take_column(struct rest *line)
-{
-	blanks(line);
-	const char *from = line->at;
-	while (line->at < line->end && !is_blank((unsigned char)*line->at))
-		line->at++;
-	return between(from, line->at);
-}
 
 static bool read_fortran_heading(struct text_reader *r, struct rest line)
 {
@@ -270,7 +252,7 @@ static bool read_fortran_heading(struct text_reader *r, struct rest line)
 	if (!take_literal(&image, columns[0]))
 		return false;
 	for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-		if (!str_equal(take_column(&line), str_from(columns[i])))
+		if (!str_equal(take_word(&line), str_from(columns[i])))
 			return false;
 	s->line = r->line;
 	text_await(r, FORTRAN_LINES);
@@ -280,14 +262,14 @@ static bool read_fortran_heading(struct text_reader *r, struct rest line)
 	return true;
 }
 
-/* What stands in libc at a multiple of 16 may be the trampoline of signals. */
-static bool may_be_trampoline(struct str image, uint64_t address)
+/* What stands in libc at a multiple of 16 may be the trampoline of signals; names of images are cut. */
+static bool is_trampoline(struct str image, uint64_t address)
 {
 	static const char *const names[] = {"libpthread", "libc.so", "libc-"};
-	bool is = false;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		is = is || str_equal(str_first(image, strlen(names[i])), str_from(names[i]));
-	return is && address % TRAMPOLINE_ALIGN == 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names && address % 16 == 0; i++)
+		if (str_equal(str_first(image, strlen(names[i])), str_from(names[i])))
+			return true;
+	return false;
 }
 
 /* "wrf.exe            0000000004A057CA  Unknown               Unknown  Unknown": an address of the process. Names of
@@ -299,16 +281,16 @@ static bool read_fortran(struct text_reader *r, struct rest line)
 	if (!s->line || r->line - s->line > FORTRAN_LINES)
 		return false;
 	struct rest at = line;
-	struct str image = take_column(&at), pc = take_column(&at), routine = take_column(&at);
+	struct str image = take_word(&at), pc = take_word(&at), routine = take_word(&at);
 	struct rest hex = {pc.data, pc.data + pc.len};
 	if (!routine.len || (pc.len != 8 && pc.len != 16) || !take_hex(&hex, &f.offset) || hex.at != hex.end)
 		return false;
 	bool exact = s->signal;
 	s->line = r->line;
 	text_await(r, FORTRAN_LINES);
-	s->signal = s->rows++ < FORTRAN_HANDLER && may_be_trampoline(image, f.offset);
+	s->signal = s->rows++ < FORTRAN_HANDLER && is_trampoline(image, f.offset);
 	if (!str_equal(routine, str_from("Unknown"))) {
-		struct str row = take_column(&at), file = take_column(&at);
+		struct str row = take_word(&at), file = take_word(&at);
 		struct rest digits = {row.data, row.data + row.len};
 		struct text_named named = {.function = routine, .module = image};
 		uint64_t number;
@@ -316,12 +298,10 @@ static bool read_fortran(struct text_reader *r, struct rest line)
 			named.file = file;
 			named.line = (uint32_t)number;
 		}
-		r->frames++;
-		text_found_named(r, &named);
-		return true;
+		return text_pass_named(r, &named);
 	}
 	text_names_file(r, &f, image);
-	struct str path = f.offset > FIXED_MAX ? nothing : image;
+	struct str path = f.offset > FIXED_MAX ? NOTHING : image;
 	return text_found_at(r, &f, exact ? TEXT_EXACT : TEXT_CALL, path, routine, TEXT_AT);
 }
 
@@ -339,13 +319,13 @@ static bool read_sanitized(struct text_reader *r, struct rest line)
 	line.at = at + sizeof mark - 1;
 	blanks(&line);
 	const char *open = find_last(line.at, line.end, '[');
-	struct str before = open ? trimmed(between(line.at, open)) : nothing, path = nothing;
+	struct str before = open ? trimmed(between(line.at, open)) : NOTHING, path = NOTHING;
 	line.at = open ? open + 1 : line.end;
 	if (!take_0x(&line, &f.offset) || !take_literal(&line, "]"))
 		return false;
 	const char *end = line.at;
 	/* as it is in the text: of a string, what comes next is in the same line, and this is of another one */
-	struct str following = r->mapped ? nothing : r->following;
+	struct str following = r->mapped ? NOTHING : r->following;
 	struct rest below = {following.data, following.data + following.len};
 	const char *in = find_word(below.at, below.end, " in ");
 	if (take_literal(&line, " in "))
@@ -356,15 +336,11 @@ static bool read_sanitized(struct text_reader *r, struct rest line)
 		path.len--;
 	if (!path.len && before.len && *before.data == '/' && !memchr(before.data, ':', before.len)) {
 		path = before;
-		before = nothing;
+		before = NOTHING;
 	}
-	if (before.len || !path.len) {
-		r->frames++;
-		if (before.len)
-			text_found_named(r, &(struct text_named){.function = before, .module = path});
-		return true;
-	}
-	return text_found_at(r, &f, TEXT_CALL, path, between(end, end), TEXT_PARENTHESES);
+	if (before.len || !path.len)
+		return text_pass_named(r, &(struct text_named){.function = before, .module = path});
+	return text_found_behind(r, &f, TEXT_CALL, path, end);
 }
 
 static bool read_servers(struct text_reader *r, struct rest line)

@@ -79,7 +79,6 @@ static bool read_windbg(struct text_reader *r, struct rest line)
 	struct windbg *w = r->state;
 	struct row row;
 	struct text_frame f = {.base = TEXT_IMAGE};
-	char room[TEXT_NAME_MAX];
 	if (!take_row(line, &row))
 		return false;
 	bool exact = is_exact(w, &row, r->line);
@@ -92,8 +91,7 @@ static bool read_windbg(struct text_reader *r, struct rest line)
 	if (!name.len || name.len > TEXT_NAME_MAX || !take_literal(&s, "+") || !take_0x(&s, &f.offset) ||
 	        (s.at < s.end && !is_blank(*s.at)))
 		return false;
-	return text_found_at(r, &f, exact ? TEXT_EXACT : TEXT_CALL, text_windows_module(r, name, room),
-	        between(s.at, s.at), TEXT_PARENTHESES);
+	return text_found_windows(r, &f, exact ? TEXT_EXACT : TEXT_CALL, name, s.at);
 }
 
 static bool read_heading(struct text_reader *r, struct rest line)

@@ -39,7 +39,8 @@ static bool is_windows(struct str name)
 	return text_windows_stem(name).len > 0;
 }
 
-struct str text_windows_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX])
+/* The module that WinDbg, .NET and Unreal name without its extension, which the user may have given with it. */
+static struct str with_extension(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX])
 {
 	static const char *const added[] = {".pdb", ".exe", ".dll"};
 	for (size_t i = 0; i < sizeof added / sizeof *added && !text_modules_is_known(&r->modules, name); i++) {
@@ -52,6 +53,13 @@ struct str text_windows_module(const struct text_reader *r, struct str name, cha
 			return with;
 	}
 	return name;
+}
+
+bool text_found_windows(
+        struct text_reader *r, struct text_frame *f, enum text_address address, struct str name, const char *end)
+{
+	char room[TEXT_NAME_MAX];
+	return text_found_behind(r, f, address, with_extension(r, name, room), end);
 }
 
 void text_lower_base(struct text_frame *f, struct str path)
@@ -82,7 +90,7 @@ static bool found_fault(struct text_reader *r, uint64_t offset, const char *end)
 	if (!module.len)
 		return false;
 	w->module_len = 0;
-	return text_found_at(r, &f, TEXT_EXACT, module, between(end, end), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, TEXT_EXACT, module, end);
 }
 
 /* Passes ", ", or what Japanese and Chinese have in its place. */
@@ -237,15 +245,10 @@ static bool read_blender_module(struct text_reader *r, struct rest line)
 	if (!w->modules_line || w->modules_line + 1 != r->line || !take_0x(&line, &m.start) || !blanks(&line))
 		return false;
 	w->modules_line = r->line;
-	while (line.at < line.end && !is_blank(peek(&line))) /* the version */
-		line.at++;
-	blanks(&line);
-	const char *from = line.at;
-	while (line.at < line.end && !is_blank(peek(&line)))
-		line.at++;
+	take_word(&line); /* the version */
 	m.end = m.start + 1;
-	m.path = between(from, line.at);
-	return m.path.len && text_mapped(r, &m, (struct str){"", 0}, (struct str){"", 0}, TEXT_ID_GIVEN);
+	m.path = take_word(&line);
+	return m.path.len && text_mapped(r, &m, NOTHING, NOTHING, TEXT_ID_GIVEN);
 }
 
 /* ---- frames ---- */
@@ -270,8 +273,7 @@ static bool read_blender(struct text_reader *r, struct rest line)
 		return false;
 	enum text_address address = next_address(r, &w->blender_line);
 	const char *name = line.at;
-	return take_literal(&line, unnamed) &&
-	       text_found_at(r, &f, address, (struct str){"", 0}, between(name, line.at), TEXT_AT);
+	return take_literal(&line, unnamed) && text_found_at(r, &f, address, NOTHING, between(name, line.at), TEXT_AT);
 }
 
 /* Dr. Mingw: "00007FF9D3C8DF5E  KERNELBASE.dll!0x2df5e"; others write the address in memory, which a list of modules
@@ -295,7 +297,7 @@ static bool read_offset(struct text_reader *r, struct rest line)
 		f.base = TEXT_ELF;
 		module.len = 0;
 	}
-	return text_found_at(r, &f, address, module, between(line.at, line.at), TEXT_PARENTHESES);
+	return text_found_behind(r, &f, address, module, line.at);
 }
 
 /* Unreal Engine: "Game                 0x00007ff7b1230000 + 1139" between <PCallStack> and </PCallStack>: the module
@@ -305,7 +307,6 @@ static bool read_portable(struct text_reader *r, struct rest line)
 	static const char mark[] = "<PCallStack>";
 	struct windows *w = r->state;
 	struct text_frame f = {.base = TEXT_IMAGE};
-	char room[TEXT_NAME_MAX];
 	uint64_t base;
 	const char *open = *line.at == '<' ? find_word(line.at, line.end, mark) : NULL;
 	if (open) {
@@ -316,7 +317,7 @@ static bool read_portable(struct text_reader *r, struct rest line)
 		return false;
 	}
 	const char *zero = find_word(line.at, line.end, " 0x");
-	struct str name = zero ? trimmed(between(line.at, zero)) : (struct str){"", 0};
+	struct str name = zero ? trimmed(between(line.at, zero)) : NOTHING;
 	if (!name.len || name.len > TEXT_NAME_MAX)
 		return open;
 	line.at = zero + 1;
@@ -324,8 +325,7 @@ static bool read_portable(struct text_reader *r, struct rest line)
 		return open;
 	w->portable_line = r->line;
 	enum text_address address = w->portable_depth++ ? TEXT_CALL : TEXT_EXACT;
-	return text_found_at(
-	        r, &f, address, text_windows_module(r, name, room), between(line.at, line.at), TEXT_PARENTHESES);
+	return text_found_windows(r, &f, address, name, line.at);
 }
 
 static bool read_windows(struct text_reader *r, struct rest line)
@@ -386,7 +386,7 @@ static bool read_bare_offset(struct text_reader *r, struct rest line)
 		if (!name)
 			continue;
 		r->begins = name;
-		return text_found_at(r, &f, TEXT_EXACT, between(name, plus), between(hex.at, hex.at), TEXT_PARENTHESES);
+		return text_found_behind(r, &f, TEXT_EXACT, between(name, plus), hex.at);
 	}
 	return false;
 }

@@ -138,6 +138,20 @@ enum text_address {
 /* Reports a frame of which the line has no id, and whose name goes in place of `gap` in the line. Returns true. */
 bool text_found_at(struct text_reader *r, struct text_frame *f, enum text_address address, struct str path,
         struct str gap, enum text_style style);
+/* The same where a name goes in parentheses behind `end`; name: of a module of Windows, which may lack its extension.
+ */
+bool text_found_behind(
+        struct text_reader *r, struct text_frame *f, enum text_address address, struct str path, const char *end);
+bool text_found_windows(
+        struct text_reader *r, struct text_frame *f, enum text_address address, struct str name, const char *end);
+/* The same of each address in a list: "0x401136 0x401157". Whether there is one. */
+bool text_found_addresses(struct text_reader *r, struct rest line, enum text_address address);
+/* A frame of which nothing is to be looked up, with a name or where nobody can know more: its stack goes on. Returns
+ * true. */
+bool text_pass_named(struct text_reader *r, const struct text_named *named);
+/* The C library, in which signal handlers return to a function of its own, at a multiple of 16; other return addresses
+ * seldom are. */
+bool text_may_be_trampoline(uint64_t offset, struct str path);
 /* f->offset is a return address, unless it is where a signal came. Sets f->address, and notes whether this frame is the
  * C library's trampoline, below which that place stands. name: of the function; empty: the text has none. */
 void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name);
@@ -237,8 +251,6 @@ void text_metrickit_close(struct text_reader *r, unsigned depth);
 void text_metrickit_member(struct text_reader *r, unsigned depth, struct str key, struct str value, const char *end);
 /* An address of a file of Windows, as it would be where the linker put it, becomes an offset in the image. */
 void text_lower_base(struct text_frame *f, struct str path);
-/* The module that WinDbg, .NET and Unreal name without its extension, which the user may have given with it. */
-struct str text_windows_module(const struct text_reader *r, struct str name, char room[TEXT_NAME_MAX]);
 /* Whether the line begins as Breakpad's " 1  libx.so + 0x12". */
 bool text_is_counted(struct rest line);
 

@@ -282,9 +282,9 @@ struct str text_maps_path(struct text_maps *m, uint32_t process, struct str name
 {
 	uint64_t ignored;
 	if (!m->count)
-		return (struct str){"", 0};
+		return NOTHING;
 	sort(m);
 	const struct text_mapping *own = look_up_name(m, process, name, &ignored),
 	                          *first = own ? own : look_up_name(m, 0, name, &ignored);
-	return first && !first->ambiguous[own != NULL] ? first->path : (struct str){"", 0};
+	return first && !first->ambiguous[own != NULL] ? first->path : NOTHING;
 }

@@ -117,7 +117,7 @@ static struct str asked_id(char out[34], struct str id, enum text_id *kind)
 		return id;
 	if (*kind == TEXT_ID_BUILD ? text_debug_id(out, id) : uuid_debug_id(out, id))
 		return str_from(out);
-	return (struct str){"", 0};
+	return NOTHING;
 }
 
 /* False if there is no room. A malformed id is ignored. */
@@ -145,7 +145,7 @@ struct str text_windows_stem(struct str name)
 		if (name.len > n && strncasecmp(name.data + name.len - n, program_endings[i], n) == 0)
 			return (struct str){name.data, name.len - n};
 	}
-	return (struct str){"", 0};
+	return NOTHING;
 }
 
 bool text_other_name(struct str name, unsigned number, char room[TEXT_NAME_MAX], struct str *out)
@@ -183,7 +183,7 @@ static bool is_of_windows(struct str name)
 static struct text_known *look_up_known(const struct text_modules *t, struct str name, uint64_t *key)
 {
 	uint64_t at;
-	*key = name_hash_seeded(name, (struct str){"", 0}, t->seed);
+	*key = name_hash_seeded(name, NOTHING, t->seed);
 	while ((at = map64_get(&t->known_by_name, *key)) && !str_equal(t->known[at - 1].name, name))
 		++*key;
 	return at ? &t->known[at - 1] : NULL;
@@ -387,7 +387,7 @@ int32_t text_modules_find_told(struct text_modules *t, struct str path, const st
 	const struct text_known *known = find_known(t, text_base_name(path));
 	if (known && (!told || known->user))
 		told = known->told;
-	return find_module(t, path, told ? told->id : (struct str){"", 0}, TEXT_ID_GIVEN, told);
+	return find_module(t, path, told ? told->id : NOTHING, TEXT_ID_GIVEN, told);
 }
 
 const struct text_module *text_modules_at(const struct text_modules *t, uint32_t index)

@@ -203,7 +203,7 @@ static bool take_prefix(struct rest *r, bool has_bar, struct str *source)
 
 struct rest text_without_prefix(struct rest line, bool has_bar, struct str *source)
 {
-	*source = (struct str){"", 0};
+	*source = NOTHING;
 	for (unsigned i = 0; i < PREFIXES_MAX && line.at < line.end && take_prefix(&line, has_bar, source); i++)
 		;
 	return line;

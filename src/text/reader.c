@@ -158,9 +158,7 @@ static enum text_result set_module(struct text_reader *r, struct text_frame *f, 
 	return TEXT_OK;
 }
 
-/* The C library, in which signal handlers return to a function of its own, at a multiple of 16; other return addresses
- * seldom are. */
-static bool may_be_trampoline(uint64_t offset, struct str path)
+bool text_may_be_trampoline(uint64_t offset, struct str path)
 {
 	struct str file = text_base_name(path);
 	return offset % 16 == 0 &&
@@ -185,7 +183,7 @@ enum text_result text_reader_place(struct text_reader *r, struct text_frame *f)
 	f->address -= at.start;
 	f->offset = f->address + caller;
 	f->base = at.base;
-	r->placed_trampoline = caller && may_be_trampoline(f->offset, at.path);
+	r->placed_trampoline = caller && text_may_be_trampoline(f->offset, at.path);
 	return TEXT_OK;
 }
 
@@ -314,7 +312,7 @@ void text_names_file(struct text_reader *r, struct text_frame *f, struct str pat
 {
 	if (!r->uses_fixed || !path.len || path.len > TEXT_NAME_MAX || r->result)
 		return;
-	int32_t file = text_modules_find(&r->modules, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	int32_t file = text_modules_find(&r->modules, path, NOTHING, TEXT_ID_GIVEN);
 	if (file < 0)
 		r->result = no_room(r);
 	else
@@ -341,7 +339,7 @@ static bool is_trampoline(uint64_t offset, struct str path, struct str name)
 	if (is_one_of(name, names, sizeof names / sizeof *names))
 		return true;
 	return (!name.len || is_one_of(name, before, sizeof before / sizeof *before)) &&
-	       may_be_trampoline(offset, path);
+	       text_may_be_trampoline(offset, path);
 }
 
 void text_caller(struct text_reader *r, struct text_frame *f, struct str path, struct str name)
@@ -389,11 +387,24 @@ bool text_found_at(struct text_reader *r, struct text_frame *f, enum text_addres
         struct str gap, enum text_style style)
 {
 	if (address == TEXT_RETURN)
-		text_caller(r, f, path, (struct str){"", 0});
+		text_caller(r, f, path, NOTHING);
 	else if (address != TEXT_IS_SET)
 		f->address = f->offset - (address == TEXT_CALL && f->offset);
 	text_edit_one(r, f, gap.data, gap.data + gap.len, style);
-	return text_found(r, f, path, (struct str){"", 0}, TEXT_ID_GIVEN);
+	return text_found(r, f, path, NOTHING, TEXT_ID_GIVEN);
+}
+
+bool text_found_behind(
+        struct text_reader *r, struct text_frame *f, enum text_address address, struct str path, const char *end)
+{
+	return text_found_at(r, f, address, path, between(end, end), TEXT_PARENTHESES);
+}
+
+bool text_pass_named(struct text_reader *r, const struct text_named *named)
+{
+	r->frames++;
+	text_found_named(r, named);
+	return true;
 }
 
 static const struct text_module *know(
@@ -469,7 +480,7 @@ static const char *without_end(const char *at, const char *end)
  * program is forgotten when there are too many. */
 static void change_source(struct text_reader *r, struct str source)
 {
-	uint64_t hash = name_hash_seeded(source, (struct str){"", 0}, 0);
+	uint64_t hash = name_hash_seeded(source, NOTHING, 0);
 	if (r->source && r->sources[r->source - 1].hash == hash)
 		return;
 	if (r->source)
@@ -931,7 +942,7 @@ static bool read_strings(struct text_reader *r, struct rest line)
 		if (is_logged(key) || find_word(value.at, value.end, TEXT_JSON_FEED))
 			found = read_string(r, value, TEXT_JSON_FEED) || found;
 		blanks(&line);
-		key = peek(&line) == ':' ? string : (struct str){"", 0};
+		key = peek(&line) == ':' ? string : NOTHING;
 	}
 	r->escaped = 0;
 	r->mapped = false;
@@ -1055,7 +1066,7 @@ enum text_result text_reader_read(struct text_reader *r, struct str text, bool l
 		const char *stop = text_scan_line(start, end, &signs);
 		bool lf = stop < end;
 		size_t len = (size_t)(stop - start);
-		r->following = (struct str){"", 0};
+		r->following = NOTHING;
 		if (!lf && !last && !r->skips && len <= TEXT_LINE_MAX)
 			break;
 		if (signs & SIGN_HEX && !r->skips && !find_following(r, start, stop, end) && !last)

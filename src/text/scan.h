@@ -92,6 +92,8 @@ static inline void take_colours(struct rest *r)
 		r->at = from;
 }
 
+#define NOTHING ((struct str){"", 0})
+
 static inline struct str between(const char *from, const char *to)
 {
 	return (struct str){from, (size_t)(to - from)};
@@ -104,6 +106,27 @@ static inline struct str take_hex_digits(struct rest *r)
 	while (hex_value(peek(r)) >= 0)
 		r->at++;
 	return between(from, r->at);
+}
+
+/* What stands up to the next blank, behind blanks. */
+static inline struct str take_word(struct rest *r)
+{
+	blanks(r);
+	const char *from = r->at;
+	while (r->at < r->end && !is_blank(*r->at))
+		r->at++;
+	return between(from, r->at);
+}
+
+/* "[0x55d9f3f4a1b2]" at the end, which is cut off. */
+static inline bool cut_address(struct rest *r, uint64_t *address)
+{
+	const char *open = r->at < r->end ? memrchr(r->at, '[', (size_t)(r->end - r->at)) : NULL;
+	struct rest hex = {open ? open + 1 : r->end, r->end};
+	if (!take_0x(&hex, address) || !take_literal(&hex, "]") || hex.at != hex.end)
+		return false;
+	r->end = open;
+	return true;
 }
 
 static inline bool ends_with(struct str s, const char *tail)

@@ -58,7 +58,7 @@ static bool is_heap(struct rest line, struct str *what)
 {
 	const char *at = find_word(line.at, line.end, "@ 0x");
 	uint64_t address;
-	*what = (struct str){"", 0};
+	*what = NOTHING;
 	if (!at)
 		return false;
 	struct rest r = {at + 2, line.end};
