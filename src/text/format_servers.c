@@ -360,7 +360,7 @@ static bool read_columns(struct text_reader *r, struct rest line)
 const struct text_format text_servers = {.names = "Envoy, Seastar, DPDK, compute-sanitizer, ESP-IDF",
         .which = TEXT_ANCHORED,
         .signs = SIGN_HEX | TEXT_AWAITED,
-        .begins = "(ABEFISW[b",
+        .begins = "PIL<MSCE*#htT=F(@bWAB[",
         .words = (const char *const[]){"Backtrace:", "Address mapping: ", NULL},
         .read = read_servers,
         .state_size = sizeof(struct servers)};

@@ -126,7 +126,7 @@ bool text_windbg_symbol(struct rest line, struct text_named *out)
 	struct row row;
 	uint64_t number;
 	*out = (struct text_named){.line = 0};
-	if (!take_row(line, &row))
+	if (!memchr(line.at, '!', (size_t)(line.end - line.at)) || !take_row(line, &row))
 		return false;
 	struct rest s = row.symbol;
 	while (s.at < s.end && !strchr("!+ `<>()[]", *s.at))

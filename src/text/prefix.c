@@ -95,9 +95,9 @@ static bool take_name(struct rest *r)
 /* "host app[123]: " and "host kernel: "; a colon alone may belong to anything. */
 static bool take_host(struct rest *r, struct str *source)
 {
-	const char *from = r->at, *blank = memchr(from, ' ', (size_t)(r->end - from));
+	const char *from = r->at;
 	uint64_t pid;
-	if (!blank || !memchr(blank, ':', (size_t)(r->end - blank)) || !take_name(r) || !take_literal(r, " "))
+	if (!memchr(from, ':', (size_t)(r->end - from)) || !take_name(r) || !take_literal(r, " "))
 		return false;
 	*source = between(from, r->at);
 	if (take_literal(r, "kernel: "))
@@ -213,5 +213,6 @@ bool text_prefix_goes_on(struct rest line, bool has_bar)
 {
 	struct rest host = line;
 	struct str ignored = {"", 0};
-	return take_prefix(&line, has_bar, &ignored) || take_host(&host, &ignored) || take_stream(&line);
+	bool is_word = peek(&line) >= 'a' && peek(&line) <= 'z' && !has_bar; /* as most texts begin */
+	return (!is_word && take_prefix(&line, has_bar, &ignored)) || take_host(&host, &ignored) || take_stream(&line);
 }

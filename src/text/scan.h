@@ -153,6 +153,14 @@ static inline const char *find_word(const char *from, const char *to, const char
 	return NULL;
 }
 
+static inline bool is_one_of(struct str name, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (str_equal(name, str_from(names[i])))
+			return true;
+	return false;
+}
+
 /* Where the next 0x stands; NULL: nowhere. x is rarer in logs than 0. */
 static inline const char *find_0x(const char *from, const char *to)
 {
