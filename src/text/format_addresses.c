@@ -421,16 +421,11 @@ static bool read_address(struct text_reader *r, struct rest line)
 	return found;
 }
 
-const struct text_format text_addresses = {
+TEXT_FORMAT(text_addresses,
         .names = "lldb, PyTorch, strace -k, Python, Rust, Swift, Ada, Wine, Node.js, glog, absl, boost, heap profiles",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX,
-        .begins = "C",
-        .words = (const char *const[]){"frame #", "Binary file", "PC: ", "Call stack ", NULL},
-        .read = read_address,
-        .state_size = sizeof(struct addresses)};
+        .which = TEXT_ANCHORED, .signs = SIGN_HEX, .begins = "C",
+        .words = TEXT_WORDS("frame #", "Binary file", "PC: ", "Call stack "), .read = read_address,
+        .state_size = sizeof(struct addresses));
 
-const struct text_format text_unknown = {.names = "valgrind, gfortran, Zig, D, backward-cpp, callgrind",
-        .which = TEXT_FLOATING,
-        .signs = SIGN_HEX,
-        .read = read_unknown};
+TEXT_FORMAT(text_unknown, .names = "valgrind, gfortran, Zig, D, backward-cpp, callgrind", .which = TEXT_FLOATING,
+        .signs = SIGN_HEX, .read = read_unknown);

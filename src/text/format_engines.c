@@ -135,11 +135,8 @@ static bool read_heading(struct text_reader *r, struct rest line)
 	return read_unity_module(r, line) || read_dart_id(r, line);
 }
 
-const struct text_format text_engines = {.names = "Unreal Engine, Unity, Dart",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX,
-        .read = read_engine,
-        .state_size = sizeof(struct engines)};
+TEXT_FORMAT(text_engines, .names = "Unreal Engine, Unity, Dart", .which = TEXT_ANCHORED, .signs = SIGN_HEX,
+        .read = read_engine, .state_size = sizeof(struct engines));
 
-const struct text_format text_engine_headings = {
-        .which = TEXT_ANCHORED, .signs = SIGN_PAREN, .begins = "b", .read = read_heading, .state_of = &text_engines};
+TEXT_FORMAT(text_engine_headings, .which = TEXT_ANCHORED, .signs = SIGN_PAREN, .begins = "b", .read = read_heading,
+        .state_of = &text_engines);

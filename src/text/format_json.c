@@ -600,8 +600,5 @@ bool text_read_json(struct text_reader *r, struct rest line)
 	return found;
 }
 
-const struct text_format text_json = {.names = "Sentry, .ips of Apple, MongoDB, ABRT",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_BRACE | SIGN_QUOTE,
-        .read = text_read_json,
-        .state_size = sizeof(struct text_json)};
+TEXT_FORMAT(text_json, .names = "Sentry, .ips of Apple, MongoDB, ABRT", .which = TEXT_ANCHORED,
+        .signs = SIGN_BRACE | SIGN_QUOTE, .read = text_read_json, .state_size = sizeof(struct text_json));

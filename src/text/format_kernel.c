@@ -250,16 +250,10 @@ static bool read_oops(struct text_reader *r, struct rest line)
 	return text_found_behind(r, &f, exact ? TEXT_EXACT : TEXT_CALL, module, end);
 }
 
-const struct text_format text_kernel = {.names = "Linux kernel",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_PLUS,
-        .read = read_kernel,
-        .state_size = sizeof(struct kernel)};
+TEXT_FORMAT(text_kernel, .names = "Linux kernel", .which = TEXT_ANCHORED, .signs = SIGN_PLUS, .read = read_kernel,
+        .state_size = sizeof(struct kernel));
 
-const struct text_format text_registers = {.which = TEXT_ANCHORED,
-        .signs = TEXT_AWAITED,
-        .words = (const char *const[]){"epc", "ra ", "pc ", "lr ", NULL},
-        .read = read_registers,
-        .state_of = &text_kernel};
+TEXT_FORMAT(text_registers, .which = TEXT_ANCHORED, .signs = TEXT_AWAITED,
+        .words = TEXT_WORDS("epc", "ra ", "pc ", "lr "), .read = read_registers, .state_of = &text_kernel);
 
-const struct text_format text_oops = {.which = TEXT_FLOATING, .signs = SIGN_PLUS, .read = read_oops};
+TEXT_FORMAT(text_oops, .which = TEXT_FLOATING, .signs = SIGN_PLUS, .read = read_oops);

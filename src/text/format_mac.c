@@ -235,9 +235,5 @@ static bool read_mac(struct text_reader *r, struct rest line)
 	return read_frame(r, line) || read_graph(r, line) || read_image(r, line);
 }
 
-const struct text_format text_mac = {.names = "macOS, Crashlytics",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX,
-        .begins = "PIL",
-        .read = read_mac,
-        .state_size = sizeof(uint64_t) /* the line above the addresses of an exception */};
+TEXT_FORMAT(text_mac, .names = "macOS, Crashlytics", .which = TEXT_ANCHORED, .signs = SIGN_HEX, .begins = "PIL",
+        .read = read_mac, .state_size = sizeof(uint64_t) /* the line above the addresses of an exception */);

@@ -208,11 +208,7 @@ static bool read_beginning(struct text_reader *r, struct rest line)
 	return false; /* whatever else the line says */
 }
 
-const struct text_format text_beginnings = {.which = TEXT_ANCHORED,
-        .begins = "PISC(*thF#TE=[",
-        .words = (const char *const[]){"Tor ", "EIP:", NULL},
-        .read = read_beginning,
-        .state_size = sizeof(uint64_t) /* the pid in the last ==PID==; 0: none yet */};
+TEXT_FORMAT(text_beginnings, .which = TEXT_ANCHORED, .begins = "PISC(*thF#TE=[", .words = TEXT_WORDS("Tor ", "EIP:"),
+        .read = read_beginning, .state_size = sizeof(uint64_t) /* the pid in the last ==PID==; 0: none yet */);
 
-const struct text_format text_memory_maps = {
-        .which = TEXT_ANCHORED, .signs = SIGN_HEX, .begins = TEXT_MAP_ADDRESS, .read = read_map};
+TEXT_FORMAT(text_memory_maps, .which = TEXT_ANCHORED, .signs = SIGN_HEX, .begins = TEXT_MAP_ADDRESS, .read = read_map);

@@ -149,8 +149,5 @@ static bool read_markup(struct text_reader *r, struct rest line)
 	return any;
 }
 
-const struct text_format text_markup = {.which = TEXT_ANCHORED,
-        .signs = SIGN_BRACE,
-        .read = read_markup,
-        .state_size = sizeof(struct markup),
-        .late = true};
+TEXT_FORMAT(text_markup, .which = TEXT_ANCHORED, .signs = SIGN_BRACE, .read = read_markup,
+        .state_size = sizeof(struct markup), .late = true);

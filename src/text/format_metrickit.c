@@ -78,4 +78,4 @@ void text_metrickit_member(struct text_reader *r, unsigned depth, struct str key
 }
 
 /* Its lines are those of JSON, which asks it. */
-const struct text_format text_metrickit = {.names = "MetricKit", .state_size = sizeof(struct metrickit), .late = true};
+TEXT_FORMAT(text_metrickit, .names = "MetricKit", .state_size = sizeof(struct metrickit), .late = true);

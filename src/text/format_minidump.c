@@ -47,8 +47,5 @@ static bool read_pipes(struct text_reader *r, struct rest line)
 	return text_found_at(r, &f, number ? TEXT_CALL : TEXT_EXACT, module, gap, TEXT_FIELDS);
 }
 
-const struct text_format text_pipes = {.names = "minidump-stackwalk",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_BRACE,
-        .words = (const char *const[]){"Module|", NULL},
-        .read = read_pipes};
+TEXT_FORMAT(text_pipes, .names = "minidump-stackwalk", .which = TEXT_ANCHORED, .signs = SIGN_BRACE,
+        .words = TEXT_WORDS("Module|"), .read = read_pipes);

@@ -236,8 +236,5 @@ static bool read_numbered(struct text_reader *r, struct rest line)
 	return false;
 }
 
-const struct text_format text_numbered = {
-        .names = "sanitizers, LLVM, gdb, eu-stack, coredumpctl, Firefox, Chromium, Android",
-        .which = TEXT_FLOATING,
-        .signs = SIGN_QUOTE,
-        .read = read_numbered};
+TEXT_FORMAT(text_numbered, .names = "sanitizers, LLVM, gdb, eu-stack, coredumpctl, Firefox, Chromium, Android",
+        .which = TEXT_FLOATING, .signs = SIGN_QUOTE, .read = read_numbered);

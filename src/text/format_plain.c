@@ -532,33 +532,18 @@ static bool read_anything(struct text_reader *r, struct rest line)
 	return r->frames > 0;
 }
 
-const struct text_format text_glibc = {
-        .names = "glibc, Ruby", .which = TEXT_FLOATING, .signs = SIGN_HEX, .read = text_read_glibc};
+TEXT_FORMAT(text_glibc, .names = "glibc, Ruby", .which = TEXT_FLOATING, .signs = SIGN_HEX, .read = text_read_glibc);
 
-const struct text_format text_perf = {
-        .names = "perf script", .which = TEXT_ANCHORED, .signs = SIGN_PAREN, .read = read_perf};
+TEXT_FORMAT(text_perf, .names = "perf script", .which = TEXT_ANCHORED, .signs = SIGN_PAREN, .read = read_perf);
 
-const struct text_format text_perf_report = {.names = "perf report",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX | SIGN_QUOTE,
-        .read = read_perf_report,
-        .state_size = sizeof(bool) /* the heading has the columns that it needs */};
+TEXT_FORMAT(text_perf_report, .names = "perf report", .which = TEXT_ANCHORED, .signs = SIGN_HEX | SIGN_QUOTE,
+        .read = read_perf_report, .state_size = sizeof(bool) /* the heading has the columns that it needs */);
 
-const struct text_format text_bpftrace = {.names = "bpftrace",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX | SIGN_PLUS,
-        .begins = "@",
-        .read = read_bpftrace,
-        .state_size = sizeof(struct bpftrace)};
+TEXT_FORMAT(text_bpftrace, .names = "bpftrace", .which = TEXT_ANCHORED, .signs = SIGN_HEX | SIGN_PLUS, .begins = "@",
+        .read = read_bpftrace, .state_size = sizeof(struct bpftrace));
 
-const struct text_format text_module_lines = {.which = TEXT_ANCHORED,
-        .signs = SIGN_BUILD,
-        .begins = "M",
-        .words = (const char *const[]){"MODULE ", NULL},
-        .read = read_module_line};
+TEXT_FORMAT(text_module_lines, .which = TEXT_ANCHORED, .signs = SIGN_BUILD, .begins = "M",
+        .words = TEXT_WORDS("MODULE "), .read = read_module_line);
 
-const struct text_format text_anything = {.names = "hs_err of Java, simpleperf, NAME+0xOFFSET",
-        .which = TEXT_ANYWHERE,
-        .signs = SIGN_PLUS,
-        .words = (const char *const[]){"symbol: ", NULL},
-        .read = read_anything};
+TEXT_FORMAT(text_anything, .names = "hs_err of Java, simpleperf, NAME+0xOFFSET", .which = TEXT_ANYWHERE,
+        .signs = SIGN_PLUS, .words = TEXT_WORDS("symbol: "), .read = read_anything);

@@ -73,9 +73,5 @@ static bool read_runtime(struct text_reader *r, struct rest line)
 	return read_native_aot(r, line) || read_clickhouse(r, line);
 }
 
-const struct text_format text_runtimes = {.names = ".NET NativeAOT, ClickHouse",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX,
-        .words = (const char *const[]){"at ", NULL},
-        .read = read_runtime,
-        .state_size = sizeof(struct runtimes)};
+TEXT_FORMAT(text_runtimes, .names = ".NET NativeAOT, ClickHouse", .which = TEXT_ANCHORED, .signs = SIGN_HEX,
+        .words = TEXT_WORDS("at "), .read = read_runtime, .state_size = sizeof(struct runtimes));

@@ -357,18 +357,10 @@ static bool read_columns(struct text_reader *r, struct rest line)
 	return read_folly(r, line) || read_fortran_heading(r, line) || read_fortran(r, line);
 }
 
-const struct text_format text_servers = {.names = "Envoy, Seastar, DPDK, compute-sanitizer, ESP-IDF",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX | TEXT_AWAITED,
-        .begins = "PIL<MSCE*#htT=F(@bWAB[",
-        .words = (const char *const[]){"Backtrace:", "Address mapping: ", NULL},
-        .read = read_servers,
-        .state_size = sizeof(struct servers)};
+TEXT_FORMAT(text_servers, .names = "Envoy, Seastar, DPDK, compute-sanitizer, ESP-IDF", .which = TEXT_ANCHORED,
+        .signs = SIGN_HEX | TEXT_AWAITED, .begins = "PIL<MSCE*#htT=F(@bWAB[",
+        .words = TEXT_WORDS("Backtrace:", "Address mapping: "), .read = read_servers,
+        .state_size = sizeof(struct servers));
 
-const struct text_format text_columns = {.names = "folly, Intel Fortran",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_PAREN | TEXT_AWAITED,
-        .begins = "I",
-        .words = (const char *const[]){"Image ", NULL},
-        .read = read_columns,
-        .state_size = sizeof(struct fortran)};
+TEXT_FORMAT(text_columns, .names = "folly, Intel Fortran", .which = TEXT_ANCHORED, .signs = SIGN_PAREN | TEXT_AWAITED,
+        .begins = "I", .words = TEXT_WORDS("Image "), .read = read_columns, .state_size = sizeof(struct fortran));

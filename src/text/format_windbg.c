@@ -147,14 +147,8 @@ bool text_windbg_symbol(struct rest line, struct text_named *out)
 	return out->function.len > 0;
 }
 
-const struct text_format text_windbg = {.names = "WinDbg",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_PLUS,
-        .read = read_windbg,
-        .state_size = sizeof(struct windbg)};
+TEXT_FORMAT(text_windbg, .names = "WinDbg", .which = TEXT_ANCHORED, .signs = SIGN_PLUS, .read = read_windbg,
+        .state_size = sizeof(struct windbg));
 
-const struct text_format text_windbg_headings = {.which = TEXT_ANCHORED,
-        .begins = "#CSW",
-        .words = (const char *const[]){"ChildEBP ", "Child-SP ", "STACK_TEXT:", NULL},
-        .read = read_heading,
-        .state_of = &text_windbg};
+TEXT_FORMAT(text_windbg_headings, .which = TEXT_ANCHORED, .begins = "#CSW",
+        .words = TEXT_WORDS("ChildEBP ", "Child-SP ", "STACK_TEXT:"), .read = read_heading, .state_of = &text_windbg);

@@ -391,12 +391,8 @@ static bool read_bare_offset(struct text_reader *r, struct rest line)
 	return false;
 }
 
-const struct text_format text_windows = {.names = "Windows event log",
-        .which = TEXT_ANCHORED,
-        .signs = SIGN_HEX,
-        .begins = "EFSL<",
-        .words = (const char *const[]){"Faulting ", "Fault ", "Exception ", "EventType=", "Sig[", "Loaded ", NULL},
-        .read = read_windows,
-        .state_size = sizeof(struct windows)};
+TEXT_FORMAT(text_windows, .names = "Windows event log", .which = TEXT_ANCHORED, .signs = SIGN_HEX, .begins = "EFSL<",
+        .words = TEXT_WORDS("Faulting ", "Fault ", "Exception ", "EventType=", "Sig[", "Loaded "), .read = read_windows,
+        .state_size = sizeof(struct windows));
 
-const struct text_format text_bare_offsets = {.which = TEXT_ANYWHERE, .signs = SIGN_PLUS, .read = read_bare_offset};
+TEXT_FORMAT(text_bare_offsets, .which = TEXT_ANYWHERE, .signs = SIGN_PLUS, .read = read_bare_offset);

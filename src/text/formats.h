@@ -41,6 +41,13 @@ struct text_format {
 	bool late;                                             /* its state is made by the first text_state */
 };
 
+#define TEXT_FORMAT(row, ...) const struct text_format row = {__VA_ARGS__}
+#define TEXT_WORDS(...)           \
+	(const char *const[])     \
+	{                         \
+		__VA_ARGS__, NULL \
+	}
+
 enum { TEXT_FORMATS_MAX = 32, TEXT_SIGNS = 7, TEXT_ASKED = 3 };
 enum { TEXT_AWAITED = 64 };  /* the line may be of a format that said so in a line above: see text_await */
 #define TEXT_MAP_ADDRESS "0" /* in `begins`: an address as /proc/PID/maps has it */

@@ -171,7 +171,7 @@ def test_each_format_is_in_the_table_and_has_a_test():
     """The rows that the files of formats define against the table; each name once, and above a unit test."""
     table = re.findall(r"^\s+ROW\((\w+)\)", read("src/text/formats.h"), re.M)
     assert len(table) == len(set(table)) > 20
-    same(re.findall(r"^const struct text_format (\w+) = ", "".join(sources("src/text").values()), re.M), table, ("src/text", "TEXT_FORMATS"))
+    same(re.findall(r"^TEXT_FORMAT\((\w+),", "".join(sources("src/text").values()), re.M), table, ("src/text", "TEXT_FORMATS"))
     assert len(text_formats()) == len(set(text_formats()))
     heads = " ".join(re.findall(r"^/\* ((?:(?!\*/).)*) \*/\nstatic void test_", read("tests/unit/test_stacks.c"), re.M | re.S))
     none("formats in no comment above a test of test_stacks.c", [name for name in text_formats() if not named(name, [re.sub(r"\n \* ", " ", heads)])])
@@ -346,7 +346,7 @@ def test_reasons_are_those_of_the_program():
 
 
 def text_formats():
-    rows = re.findall(r"^const struct text_format \w+ = \{(.*?)\};", "".join(sources("src/text").values()), re.M | re.S)
+    rows = re.findall(r"^TEXT_FORMAT\((.*?)\);$", "".join(sources("src/text").values()), re.M | re.S)
     names = [re.search(r"\.names = ((?:\"[^\"]*\"\s*)+)", row) for row in rows]
     return ", ".join("".join(re.findall(r'"([^"]*)"', match[1])) for match in names if match).split(", ")
 
