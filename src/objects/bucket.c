@@ -420,7 +420,7 @@ static void try_source(struct bucket_client *c, unsigned source, const char *pat
 	if (health && result->outcome == BUCKET_FAILED && !c->body.limit)
 		source_health_failed(health, result->elapsed);
 	if (health && result->outcome == BUCKET_OK)
-		source_health_gave(health, result->elapsed);
+		source_health_gave(health, c->body.answered ? c->body.answered - started : result->elapsed);
 	if (health && result->outcome == BUCKET_MISSING)
 		source_health_lacks(health, result->elapsed);
 }

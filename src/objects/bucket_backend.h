@@ -26,10 +26,11 @@ struct bucket_body {
 	const char *problem; /* what was wrong, if anything */
 	const struct bucket_sink *sink;
 	const struct bucket_raw_sink *raw; /* instead of sink; NULL: none */
-	int64_t limit; /* nanoseconds for the transfer; 0: those of the settings. Then a connection is
-	                  opened for it. Set after the start */
-	bool begun;    /* raw knows the head */
-	bool no_page;  /* HTML, such as the listing of a folder, is not the object */
+	int64_t limit;    /* nanoseconds for the transfer; 0: those of the settings. Then a connection is
+	                     opened for it. Set after the start */
+	int64_t answered; /* clock_now() when the first bytes came; 0: none have */
+	bool begun;       /* raw knows the head */
+	bool no_page;     /* HTML, such as the listing of a folder, is not the object */
 	struct body_layer {
 		struct packing_head head;
 		uint64_t bytes;            /* seen in this layer: in the first those of the object */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/background.h"
+#include "base/clock.h"
 
 enum { BETWEEN_SIZE = 65536 };
 
@@ -191,6 +192,8 @@ static bool pass_raw(struct bucket_body *b, const uint8_t *data, size_t len)
 
 enum bucket_outcome bucket_body_add(struct bucket_body *b, const uint8_t *data, size_t len)
 {
+	if (!b->answered)
+		b->answered = clock_now();
 	if (b->outcome == BUCKET_OK && b->raw)
 		pass_raw(b, data, len);
 	else if (b->outcome == BUCKET_OK)

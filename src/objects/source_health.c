@@ -20,7 +20,7 @@ static const int64_t slow = SECOND, /* a transfer that took so long to fail hold
         doubted = SECOND;           /* after an answer, the next failure waits so long for the next request */
 /* A source may have become slower: in time the thread waits longer for it, a 256th of how long it has been ill. */
 enum { PATIENCE_PART = 256 };
-/* Some sources are slow to say that they lack an object, and a new connection takes longer still. */
+/* Some sources are slow to answer, and a new connection takes longer still. */
 enum { PATIENCE_TIMES = 4, USUAL_PART = 4 };
 
 struct source_health {
@@ -33,7 +33,7 @@ struct source_health {
 	_Atomic(enum state) state;
 	_Atomic int64_t returned; /* clock_now() when it was last well again; 0: never */
 	atomic_bool tried;        /* a request asks it although it is ill */
-	_Atomic int64_t usual;    /* nanoseconds that it takes to say that it lacks an object, of late */
+	_Atomic int64_t usual;    /* nanoseconds that it takes to answer, of late */
 	pthread_mutex_t lock;     /* guards what follows, and changes of state */
 	pthread_cond_t changed;
 	bool runs;
@@ -163,20 +163,22 @@ void source_health_failed(struct source_health *h, int64_t taken)
 	pthread_mutex_unlock(&h->lock);
 }
 
+void source_health_lacks(struct source_health *h, int64_t taken)
+{
+	const int64_t usual = atomic_load(&h->usual); /* one of two at a time may be lost */
+	atomic_store(&h->usual, usual + (taken - usual) / USUAL_PART);
+}
+
 void source_health_gave(struct source_health *h, int64_t taken)
 {
+	if (taken > atomic_load(&h->usual)) /* to lack an object may take longer */
+		source_health_lacks(h, taken);
 	if (atomic_load(&h->state) != ILL || taken >= slow)
 		return;
 	pthread_mutex_lock(&h->lock);
 	if (atomic_load(&h->state) == ILL)
 		become_well(h);
 	pthread_mutex_unlock(&h->lock);
-}
-
-void source_health_lacks(struct source_health *h, int64_t taken)
-{
-	const int64_t usual = atomic_load(&h->usual); /* one of two at a time may be lost */
-	atomic_store(&h->usual, usual + (taken - usual) / USUAL_PART);
 }
 
 bool source_health_is_good(struct source_health *h)

@@ -32,9 +32,11 @@ void source_health_free(struct source_health *h);
 
 /* A transfer failed; it had taken so many nanoseconds. */
 void source_health_failed(struct source_health *h, int64_t taken);
-/* One succeeded, and took so many. Some sources answer each request for an object that they lack as if they failed. */
+/* One succeeded; its first bytes came after so many. Some sources answer each request for an object that they lack as
+ * if they failed. */
 void source_health_gave(struct source_health *h, int64_t taken);
-/* It took so many nanoseconds to say that it lacks an object: the thread does not expect to be answered sooner. */
+/* It took so many to say that it lacks an object. The thread does not expect to be answered sooner, nor sooner than
+ * sources give what they have. */
 void source_health_lacks(struct source_health *h, int64_t taken);
 /* Whether it is worth a request while another source can answer: it is not ill, nor suspect of being slow to fail. */
 bool source_health_is_good(struct source_health *h);

@@ -72,19 +72,25 @@ static void test_one_object_that_is_slow_to_fail_costs_the_source_nothing(void *
 	source_health_free(h);
 }
 
-static void test_a_source_that_is_slow_to_lack_objects_is_not_ill_for_one_that_fails(void **state)
+static void slow_to_answer(void (*answers)(struct source_health *h, int64_t taken))
 {
-	(void)state;
 	struct error why;
 	struct source_health *h = start(SECOND);
 	for (unsigned i = 0; i < 4; i++)
-		source_health_lacks(h, SECOND);
+		answers(h, SECOND);
 	source_health_failed(h, 0);
 	wait_asked(1);
 	source_health_failed(h, 0);
 	wait_asked(2); /* so what came of the first is known */
 	assert_false(source_health_is_ill(h, &why));
 	source_health_free(h);
+}
+
+static void test_a_source_that_is_slow_to_answer_is_not_ill_for_one_that_fails(void **state)
+{
+	(void)state;
+	slow_to_answer(source_health_lacks);
+	slow_to_answer(source_health_gave); /* it may never lack any */
 }
 
 static void test_a_source_that_does_not_answer_is_ill_until_it_does(void **state)
@@ -124,7 +130,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	        cmocka_unit_test(test_one_object_that_is_slow_to_fail_costs_the_source_nothing),
-	        cmocka_unit_test(test_a_source_that_is_slow_to_lack_objects_is_not_ill_for_one_that_fails),
+	        cmocka_unit_test(test_a_source_that_is_slow_to_answer_is_not_ill_for_one_that_fails),
 	        cmocka_unit_test(test_a_source_that_does_not_answer_is_ill_until_it_does),
 	        cmocka_unit_test(test_a_source_that_gives_an_object_soon_is_well),
 	};
