@@ -9,7 +9,15 @@
 
 #include "base/array.h"
 
-enum { WORTH_PACKING = 2 << 10 }; /* a smaller last block stays raw */
+enum {
+	WORTH_PACKING = 2 << 10, /* a smaller last block stays raw */
+	QUICK = 2,               /* LZ4's acceleration: a tenth less work for a hundredth more bytes */
+};
+
+struct name_store_packer {
+	LZ4_stream_t stream;
+	char out[LZ4_COMPRESSBOUND(NAME_STORE_BLOCK)];
+};
 
 void name_store_release(struct name_store *n)
 {
@@ -17,22 +25,25 @@ void name_store_release(struct name_store *n)
 		free(n->blocks[i].data);
 	free(n->blocks);
 	free(n->open);
-	free(n->scratch);
+	free(n->packer);
 	*n = (struct name_store){0};
 }
 
 uint64_t name_store_bytes(const struct name_store *n)
 {
-	return n->held + n->cap * (uint64_t)sizeof *n->blocks + n->open_cap +
-	       (n->scratch ? (uint64_t)LZ4_compressBound(NAME_STORE_BLOCK) : 0);
+	return n->held + n->cap * (uint64_t)sizeof *n->blocks + n->open_cap + (n->packer ? sizeof *n->packer : 0);
 }
 
+/* Each block by itself, but with the tables of the one before: to clear them takes a third of the time. */
 static bool pack(struct name_store *n, int *len)
 {
-	if (!n->scratch && !(n->scratch = malloc((size_t)LZ4_compressBound(NAME_STORE_BLOCK))))
+	if (!n->packer && (n->packer = malloc(sizeof *n->packer)))
+		LZ4_initStream(&n->packer->stream, sizeof n->packer->stream);
+	if (!n->packer)
 		return false;
-	*len = LZ4_compress_default(
-	        (const char *)n->open, n->scratch, (int)n->fill, LZ4_compressBound(NAME_STORE_BLOCK));
+	LZ4_resetStream_fast(&n->packer->stream);
+	*len = LZ4_compress_fast_continue(&n->packer->stream, (const char *)n->open, n->packer->out, (int)n->fill,
+	        (int)sizeof n->packer->out, QUICK);
 	return true;
 }
 
@@ -47,7 +58,7 @@ static bool close_block(struct name_store *n)
 	struct name_store_block b = {NULL, smaller ? (uint32_t)packed : n->fill, smaller};
 	if (!(b.data = malloc(b.len)))
 		return false;
-	memcpy(b.data, smaller ? (const uint8_t *)n->scratch : n->open, b.len);
+	memcpy(b.data, smaller ? (const uint8_t *)n->packer->out : n->open, b.len);
 	n->blocks[n->count++] = b;
 	n->held += b.len;
 	n->fill = 0;
@@ -76,9 +87,9 @@ bool name_store_end(struct name_store *n)
 	if (n->fill && !close_block(n))
 		return false;
 	free(n->open);
-	free(n->scratch);
+	free(n->packer);
 	n->open = NULL;
-	n->scratch = NULL;
+	n->packer = NULL;
 	n->open_cap = 0;
 	return true;
 }

@@ -16,14 +16,16 @@ struct name_store_block {
 	uint32_t len : 31, packed : 1; /* len: bytes in memory */
 };
 
+struct name_store_packer;
+
 /* Zero it before first use. */
 struct name_store {
 	struct name_store_block *blocks; /* full ones, and after name_store_end the last one */
 	uint32_t count, cap;
 	uint8_t *open; /* the last block while it is filled */
 	uint32_t fill, open_cap;
-	char *scratch;
-	uint64_t held; /* bytes of the blocks */
+	struct name_store_packer *packer; /* while it is filled */
+	uint64_t held;                    /* bytes of the blocks */
 };
 
 void name_store_release(struct name_store *n);

@@ -276,8 +276,7 @@ bool records_lines(struct records *r, const struct record_line *lines, uint32_t 
 	return true;
 }
 
-bool records_call(
-        struct records *r, const struct record_call *c, const uint64_t *ranges, uint32_t range_count, bool mark)
+bool records_call(struct records *r, const struct record_call *c, uint64_t *ranges, uint32_t range_count, bool mark)
 {
 	struct records_state *s = r->state;
 	uint32_t kept = 0;
@@ -285,25 +284,27 @@ bool records_call(
 	if (!reserve(r, ((size_t)range_count + 5) * 2 * VARINT_MAX))
 		return false;
 	for (uint32_t i = 0; i < 2 * range_count; i += 2)
-		kept += clip_to_function(s->symbol->addr, s->symbol->size, ranges[i], ranges[i + 1], &start, &end);
+		if (clip_to_function(s->symbol->addr, s->symbol->size, ranges[i], ranges[i + 1], &start, &end)) {
+			ranges[kept++] = start;
+			ranges[kept++] = end;
+		}
 	uint8_t *at = r->bytes + r->len;
-	at = varint_put(at, (uint64_t)kept << KIND_BITS | (c->has_call_file ? CALL : CALL_NO_FILE));
+	at = varint_put(at, (uint64_t)(kept / 2) << KIND_BITS | (c->has_call_file ? CALL : CALL_NO_FILE));
 	at = varint_put(at, c->depth);
 	at = varint_put(at, zigzag((int64_t)c->call_line - s->call_line));
 	if (c->has_call_file)
 		at = varint_put(at, c->call_file);
 	at = varint_put(at, c->origin);
-	for (uint32_t i = 0; i < 2 * range_count; i += 2) {
-		if (!clip_to_function(s->symbol->addr, s->symbol->size, ranges[i], ranges[i + 1], &start, &end))
-			continue;
-		if (mark && !(add_event(s, start) && add_event(s, end)))
-			return false;
-		at = varint_put(at, zigzag((int64_t)(start - s->start)));
-		at = varint_put(at, end - start);
-		s->start = start;
+	for (uint32_t i = 0; i < kept; i += 2) {
+		at = varint_put(at, zigzag((int64_t)(ranges[i] - s->start)));
+		at = varint_put(at, ranges[i + 1] - ranges[i]);
+		s->start = ranges[i];
 	}
+	for (uint32_t i = 0; mark && i < kept; i++)
+		if (!add_event(s, ranges[i]))
+			return false;
 	s->call_line = c->call_line;
-	s->kept += 2 * (uint64_t)kept;
+	s->kept += kept;
 	r->len = (uint32_t)(at - r->bytes);
 	r->inlines++;
 	return true;

@@ -120,9 +120,8 @@ struct record_call {
 bool records_begin(struct records *r, bool is_public, uint64_t addr, uint64_t size, struct str name);
 /* Its lines. mark: a page may begin at the edges of these. */
 bool records_lines(struct records *r, const struct record_line *lines, uint32_t n, bool mark);
-/* An inlined call, whose ranges are pairs of address and size. */
-bool records_call(
-        struct records *r, const struct record_call *c, const uint64_t *ranges, uint32_t range_count, bool mark);
+/* An inlined call, whose ranges are pairs of address and size; they are changed. */
+bool records_call(struct records *r, const struct record_call *c, uint64_t *ranges, uint32_t range_count, bool mark);
 /* The symbol ends, which had so many bytes of text. */
 bool records_end(struct records *r, uint64_t text);
 bool records_define(struct records *r, bool is_origin, uint64_t id, struct str text);
