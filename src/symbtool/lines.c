@@ -3,8 +3,6 @@
 
 #include "symbtool/lines.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@ enum { BLOCK = 64 << 10 };
 
 void lines_release(struct line_input *l)
 {
+	text_input_free(l->in);
 	free(l->text);
 }
 
@@ -44,16 +43,18 @@ static enum err line_room(struct line_input *l, struct error *e)
 
 static enum err read_more(struct line_input *l, struct error *e)
 {
+	size_t n = 0;
+	struct error why;
+	if (!l->in && !(l->in = text_input_new(STDIN_FILENO)))
+		return no_memory(e);
 	enum err err = line_room(l, e);
 	if (err)
 		return err;
-	ssize_t n = read(STDIN_FILENO, l->text + l->len, l->cap - l->len - 1);
-	if (n < 0 && errno == EAGAIN)
-		poll(&(struct pollfd){.fd = STDIN_FILENO, .events = POLLIN}, 1, -1);
-	else if (n < 0 && errno != EINTR)
-		return error_set(e, ERR_IO, "standard input: %s", strerror(errno));
-	l->ended = n == 0;
-	l->len += n > 0 ? (size_t)n : 0;
+	err = text_input_read(l->in, l->text + l->len, l->cap - l->len - 1, &n, &why);
+	if (err && err != ERR_BUSY) /* a signal */
+		return error_set(e, err, "standard input: %s", why.text);
+	l->ended = !err && !n;
+	l->len += n;
 	return ERR_OK;
 }
 
@@ -79,5 +80,5 @@ enum err lines_next(struct line_input *l, char **line, struct error *e)
 
 bool lines_wait(const struct line_input *l)
 {
-	return !line_end(l) && !l->ended && poll(&(struct pollfd){.fd = STDIN_FILENO, .events = POLLIN}, 1, 0) != 1;
+	return !line_end(l) && !l->ended && !text_input_wait(l->in, 0);
 }

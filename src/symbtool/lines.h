@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads standard input line by line, as data arrives. */
+/* Reads standard input line by line, as text_input does, as data arrives. */
 #ifndef SYMBTOOL_LINES_H
 #define SYMBTOOL_LINES_H
 
@@ -7,12 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/error.h"
+#include "symbtool/text_input.h"
 
 enum { LINES_MAX = 64 << 20 }; /* bytes of a line */
 
 /* Zeroed at first. */
 struct line_input {
+	struct text_input *in; /* made for the first line */
 	char *text;
 	size_t len, cap, at; /* bytes held; at: bytes already returned */
 	uint64_t number;     /* of the last line, from 1 */
@@ -21,9 +22,9 @@ struct line_input {
 
 void lines_release(struct line_input *l);
 /* The next line without its end, NUL-terminated, valid until the next call; NULL at the end of the input. ERR_IO,
- * ERR_NO_MEMORY, ERR_TOO_LARGE. */
+ * ERR_CORRUPT, ERR_NO_MEMORY, ERR_TOO_LARGE. */
 enum err lines_next(struct line_input *l, char **line, struct error *e);
-/* Whether the next line has not arrived yet, so that what was read should be answered first. */
+/* After the first call: whether the next line has not arrived yet, so that what was read should be answered first. */
 bool lines_wait(const struct line_input *l);
 
 #endif

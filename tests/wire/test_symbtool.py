@@ -745,6 +745,16 @@ def test_stacks_from_standard_input(program):
     assert [[int(f["module_offset"], 16) for f in s] for s in less["stacks"]] == [[some[0], some[1] - 1], [some[2]], [some[3], 0x196F]]
 
 
+@pytest.mark.parametrize("packed", [gzip.compress, lambda text: text.decode().encode("utf-16")], ids=["gzip", "utf-16"])
+def test_stacks_from_standard_input_that_is_packed_or_utf_16(program, packed):
+    """As PowerShell writes what it redirects."""
+    text = "".join(f"{address:#x}\n" for address in code_addresses(program)[:6]).encode()
+    plain, other = (subprocess.run([SYMBTOOL, "symbolicate", program, "-"], input=data, capture_output=True, check=True, timeout=BOUND).stdout for data in (text, packed(text)))
+    assert plain == other and plain.count(b"\n\n") == 5
+    cut = subprocess.run([SYMBTOOL, "symbolicate", program, "-"], input=gzip.compress(text)[:-4], capture_output=True, check=False, timeout=BOUND)
+    assert cut.returncode == 1 and b"standard input: gzip ends early" in cut.stderr
+
+
 def test_names_and_ids_on_a_server(one, program):
     push(one, program)
     address = code_addresses(program)[40]
