@@ -5,8 +5,8 @@
  * a deadline, or until nobody waits for it any more. Standing there takes no thread. Each has a lock of its own, under
  * which nobody is called. For any thread.
  *
- * One that is `owned` is called under a lock of its owner's alone, and so are those that stand there. The owner ends
- * their waits (turnstile_withdraw) and tells of them (turnstile_tell) himself, and may read the line.
+ * One that is `owned` is used under one lock of its owner alone, so that each `called` is called under it, too. The
+ * owner ends waits himself (turnstile_withdraw), tells operators (turnstile_tell), and may read the line.
  */
 #ifndef BASE_TURNSTILE_H
 #define BASE_TURNSTILE_H

@@ -290,6 +290,44 @@ static void test_many_threads(void **state)
 	end();
 }
 
+/* Its owner alone ends waits and tells of them; one that is patient stands in a line that is full. */
+static void test_one_that_is_owned(void **state)
+{
+	(void)state;
+	const int64_t refused = metric_get(M_TURNSTILE_REFUSED_DOWNLOADS), held_back = metric_get(M_HELD_BACK);
+	memset(all, 0, sizeof all);
+	turnstile_init(&turnstile, TURNSTILE_DOWNLOADS, 1, 1, true);
+	assert_true(turnstile_has_place(&turnstile));
+	assert_int_equal(enter(0, 1), VISIT_INSIDE);
+	assert_false(turnstile_has_place(&turnstile));
+	assert_int_equal(enter_until(1, 2, 1), VISIT_WAITS);
+	assert_int_equal(enter(2, 3), VISIT_REFUSED);
+	all[3].visit = (struct visit){.turn.client = {0, 2}, .called = called, .patient = true, .until = INT64_MAX};
+	assert_int_equal(turnstile_enter(&turnstile, &all[3].visit), VISIT_WAITS);
+	turnstiles_tick(INT64_MAX);
+	assert_int_equal(all[1].visit.state, VISIT_WAITS);
+	turnstile_withdraw(&turnstile, &all[1].visit, true);
+	assert_int_equal(metric_get(M_TURNSTILE_REFUSED_DOWNLOADS), refused + 2);
+	assert_int_equal(all[1].calls, 0);
+	turnstile_set_places(&turnstile, 0);
+	leave(0);
+	assert_int_equal(enter(0, 1), VISIT_REFUSED); /* no place, and the line is full */
+	turnstile_set_places(&turnstile, 4);
+	assert_int_equal(all[3].calls, 1);
+	for (unsigned i = 4; i < 6; i++)
+		assert_int_equal(enter(i, 2), VISIT_INSIDE);
+	assert_int_equal(enter(6, 2), VISIT_WAITS);
+	assert_int_equal(enter(7, 2), VISIT_REFUSED); /* for what its client has */
+	assert_int_equal(metric_get(M_HELD_BACK), held_back);
+	turnstile_tell(&turnstile);
+	assert_int_equal(metric_get(M_HELD_BACK), held_back + 1);
+	turnstile_withdraw(&turnstile, &all[6].visit, false);
+	assert_int_equal(metric_get(M_TURNSTILE_REFUSED_DOWNLOADS), refused + 4);
+	for (unsigned i = 3; i < 6; i++)
+		leave(i);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +335,7 @@ int main(void)
 	        cmocka_unit_test(test_line_is_shared),
 	        cmocka_unit_test(test_late_and_gone),
 	        cmocka_unit_test(test_more_and_fewer_places),
+	        cmocka_unit_test(test_one_that_is_owned),
 	        cmocka_unit_test(test_threads_that_wait),
 	        cmocka_unit_test(test_many_threads),
 	};
