@@ -4,9 +4,11 @@
 #include "elf/elf_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -30,6 +32,7 @@ struct elf_load {
 	char path[LAYOUT_PATH_MAX];   /* of the file that is read */
 	char named[LAYOUT_NAMED_MAX]; /* the same, by its name */
 	int file;                     /* that is being fetched */
+	int in_place;                 /* the same where the source has it; -1: it is copied */
 	int problem;                  /* errno of writing it */
 	uint64_t left;                /* bytes of it that are wanted; then the transfer is stopped */
 	uint64_t charged;             /* bytes of all files */
@@ -68,6 +71,14 @@ static bool file_commit(void *arg, size_t n)
 	return l->left > 0;
 }
 
+/* Files of a directory are read where they are. */
+static bool file_in_place(void *arg, int file)
+{
+	struct elf_load *l = arg;
+	l->in_place = fcntl(file, F_DUPFD_CLOEXEC, 0);
+	return l->in_place >= 0;
+}
+
 enum err elf_sources_check(const struct config *c, struct error *e)
 {
 	enum err err = elf_sources_wanted(c) ? extractors_check(e) : ERR_OK;
@@ -96,12 +107,13 @@ static void add_result(struct bucket_result *all, const struct bucket_result *on
 	*all = sum;
 }
 
-/* Fetches the object at path into a file without a name, *file. */
+/* Fetches the object at path into a file without a name, *file; or that is the object itself. */
 static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int *file)
 {
-	struct bucket_sink sink = {.space = file_space, .commit = file_commit, .arg = l};
+	struct bucket_sink sink = {.space = file_space, .commit = file_commit, .file = file_in_place, .arg = l};
 	struct bucket_result one;
 	l->problem = 0;
+	l->in_place = -1;
 	l->left = l->limits.segments ? HEADERS : UINT64_MAX;
 	l->file = file_open_unnamed(l->sources->config->executable_folder);
 	if (l->file < 0)
@@ -110,11 +122,14 @@ static enum bucket_outcome fetch_path(struct elf_load *l, const char *path, int 
 	if (!l->left)
 		one.outcome = BUCKET_OK;
 	add_result(l->result, &one);
-	if (one.outcome == BUCKET_OK) {
+	if (one.outcome == BUCKET_OK && l->in_place < 0) {
 		*file = l->file;
 		return BUCKET_OK;
 	}
 	close(l->file);
+	*file = l->in_place;
+	if (one.outcome == BUCKET_OK)
+		return BUCKET_OK;
 	return l->problem ? folder_failed(l, l->problem) : one.outcome;
 }
 
@@ -263,9 +278,11 @@ static enum bucket_outcome read_file(struct elf_load *l, int file)
 	        .take = l->taker->take,
 	        .take_arg = l->taker->take_arg,
 	        .cancel = l->taker->cancel};
+	struct stat before, after;
 	if (!(l->has_place = enter_reads(l)))
 		return bucket_result_set(l->result, BUCKET_ABORTED, "cancelled");
 	int64_t start = clock_now();
+	bool same = fstat(file, &before) == 0;
 	enum err err = extract_file(l->sources->extractors, &job, &l->report->error);
 	if (l->has_place)
 		extractors_leave(l->sources->extractors, PLACE_READ, &l->reads);
@@ -275,6 +292,10 @@ static enum bucket_outcome read_file(struct elf_load *l, int file)
 	l->report->code_size = job.code_size;
 	l->report->sent |= job.sent;
 	l->report->read_time += clock_now() - start;
+	same = same && fstat(file, &after) == 0 && after.st_size == before.st_size &&
+	       after.st_mtim.tv_sec == before.st_mtim.tv_sec && after.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
+	if (!same && err != ERR_UNAVAILABLE) /* somebody writes it */
+		err = error_set(&l->report->error, ERR_UNAVAILABLE, "the file changed while it was read");
 	return judge(l, err);
 }
 

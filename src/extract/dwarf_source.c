@@ -95,7 +95,9 @@ static enum err open_main(struct dwarf_source *s, const char *path, const struct
 {
 	struct elf_file f;
 	struct error inner;
-	enum err err = elf_file_open_as(&f, path, wanted, e);
+	struct view_wanted alone = *wanted;
+	alone.no_symbols = true;
+	enum err err = elf_file_open_as(&f, path, &alone, e);
 	if (err)
 		return err;
 	err = section_file_open(&s->main, &f, &inner);

@@ -100,7 +100,7 @@ static enum err open_as(struct elf_file *f, const char *path, const struct view_
 
 enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e)
 {
-	return open_as(f, path, NULL, e);
+	return open_as(f, path, &(struct view_wanted){.no_symbols = true}, e);
 }
 
 enum err elf_file_open(struct elf_file *f, const char *path, struct error *e)

@@ -22,7 +22,7 @@ struct elf_file {
 enum err elf_file_open(struct elf_file *f, const char *path, struct error *e);
 /* The same of a file that belongs to another, or of a slice; wanted: NULL, or as view_open has it. */
 enum err elf_file_open_as(struct elf_file *f, const char *path, const struct view_wanted *wanted, struct error *e);
-/* Also of other types of ELF files, such as relocatable ones. */
+/* Also of other types of ELF files, such as relocatable ones. Files that are not ELF have no symbols then. */
 enum err elf_file_open_any(struct elf_file *f, const char *path, struct error *e);
 void elf_file_close(struct elf_file *f);
 /* NULL: no such section. A ".debug_" section may be there in its old compressed form, as ".zdebug_". */

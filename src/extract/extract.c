@@ -42,6 +42,8 @@ struct extraction {
 	struct pdb pdb; /* its units are modules, numbered by their place in it */
 	bool has_pdb;
 	struct symbol_files symbols;
+	struct elf_file whole; /* the file, with symbols that nobody asks for: for names; and its symbol tables */
+	struct symbol_files all_symbols;
 	pthread_mutex_t names_lock; /* of the reading of symbol_names */
 	struct symbol_names symbol_names;
 	struct name_symbols name_symbols;
@@ -114,13 +116,26 @@ static size_t thread_count(const struct extraction *x)
 	return count > x->unit_count && x->unit_count > 0 ? x->unit_count : count;
 }
 
+/* A function may begin far from what is asked for, where a view has no symbols. */
+static enum err read_all_symbols(struct extraction *x, struct error *e)
+{
+	struct view_wanted all = x->wanted;
+	all.asked_count = 0;
+	enum err err = elf_file_open_as(&x->whole, x->path, &all, e);
+	if (!err)
+		err = symbol_files_open(&x->all_symbols, x->whole.elf, x->stats->debug_file, &all, e);
+	return err ? err : symbol_names_read(&x->symbol_names, &x->all_symbols, &x->code, e);
+}
+
 /* Symbols are read when the first function comes whose name the debug data do not have, or not whole. */
 static enum err read_symbol_names(struct extraction *x, struct error *e)
 {
 	enum err err = ERR_OK;
 	pthread_mutex_lock(&x->names_lock);
 	if (!x->symbol_names.names.strings)
-		err = symbol_names_read(&x->symbol_names, &x->symbols, &x->code, e);
+		err = x->wanted.asked_count && elf_view_kind(x->file.elf)
+		              ? read_all_symbols(x, e)
+		              : symbol_names_read(&x->symbol_names, &x->symbols, &x->code, e);
 	pthread_mutex_unlock(&x->names_lock);
 	return err;
 }
@@ -353,7 +368,9 @@ static enum err check_debug_file(struct extraction *x, bool *has)
 {
 	*has = false;
 	struct elf_file debug;
-	enum err err = elf_file_open_as(&debug, x->dwarf_path, &x->wanted, x->error);
+	struct view_wanted alone = x->wanted;
+	alone.no_symbols = true;
+	enum err err = elf_file_open_as(&debug, x->dwarf_path, &alone, x->error);
 	if (err)
 		return err;
 	*has = elf_has_dwarf(debug.elf);
@@ -469,6 +486,9 @@ static void release_extraction(struct extraction *x, struct worker *workers)
 	pdb_close(&x->pdb);
 	symbol_names_release(&x->symbol_names);
 	symbol_files_close(&x->symbols);
+	symbol_files_close(&x->all_symbols);
+	if (x->whole.elf)
+		elf_file_close(&x->whole);
 	free(x->units);
 	coverage_release(&x->coverage);
 	code_map_release(&x->code);
@@ -506,8 +526,8 @@ static void *run(void *arg)
 enum err extract_here(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e)
 {
-	struct extraction x = {
-	        path, options, sink, stats, e, .file = {.fd = -1}, .names_lock = PTHREAD_MUTEX_INITIALIZER};
+	struct extraction x = {path, options, sink, stats, e, .file = {.fd = -1}, .all_symbols = {.debug = {.fd = -1}},
+	        .names_lock = PTHREAD_MUTEX_INITIALIZER};
 	run(&x);
 	return x.err;
 }
@@ -515,8 +535,8 @@ enum err extract_here(const char *path, const struct extract_options *options, c
 enum err extract_executable(const char *path, const struct extract_options *options, const struct symbfile_sink *sink,
         struct extract_stats *stats, struct error *e)
 {
-	struct extraction x = {
-	        path, options, sink, stats, e, .file = {.fd = -1}, .names_lock = PTHREAD_MUTEX_INITIALIZER};
+	struct extraction x = {path, options, sink, stats, e, .file = {.fd = -1}, .all_symbols = {.debug = {.fd = -1}},
+	        .names_lock = PTHREAD_MUTEX_INITIALIZER};
 	pthread_t thread;
 	if (!large_stack_start(&thread, run, &x))
 		return error_set(e, ERR_IO, "%s: cannot start a thread", path);

@@ -146,7 +146,9 @@ static enum err open_fd(struct elf_file *f, int fd, const struct view_wanted *wa
 enum err ids_of_fd(struct ids *ids, int fd, const struct view_wanted *wanted, struct error *e)
 {
 	struct elf_file f;
-	enum err err = open_fd(&f, fd, wanted, e);
+	struct view_wanted alone = wanted ? *wanted : (struct view_wanted){.base = 0};
+	alone.no_symbols = true;
+	enum err err = open_fd(&f, fd, &alone, e);
 	if (err)
 		return err;
 	ids_read(ids, f.elf);

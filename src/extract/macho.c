@@ -199,22 +199,35 @@ static enum err add_starts(struct macho *m)
 	return err;
 }
 
-/* Symbols in code, without the linker's underscore and the assembler's own labels. */
-static enum err add_symbol(struct macho *m, const uint8_t *p)
+/* Symbols in code, without the linker's underscore and the assembler's own labels. names: false: only where they begin.
+ */
+static enum err add_symbol(struct macho *m, const uint8_t *p, bool names)
 {
 	uint8_t type = p[4], section = p[5];
 	uint64_t address = m->wide ? get_u64(p + 8) : get_u32(p + 8);
-	bool code = section > 0 && (section >= 64 || (m->code_sections >> section & 1));
+	bool code = section > 0 && (section >= 64 || (m->code_sections >> section & 1)), local = !(type & EXTERNAL);
 	if ((type & STAB) || (type & TYPE_BITS) != IN_SECTION || !code)
-		return ERR_OK;
-	struct str name = text_at(m->strings, get_u32(p));
-	if (name.len > 0 && name.data[0] == '_')
-		name = (struct str){name.data + 1, name.len - 1};
-	else if (name.len >= 4 && memcmp(name.data, "ltmp", 4) == 0)
 		return ERR_OK;
 	if (m->b->machine == EM_ARM)
 		address &= ~1ULL;
-	return view_add_symbol(m->b, address, 0, name, !(type & EXTERNAL), m->e);
+	struct str name =
+	        local || (names && view_wants(m->b, address)) ? text_at(m->strings, get_u32(p)) : (struct str){"", 0};
+	if (local && name.len >= 4 && memcmp(name.data, "ltmp", 4) == 0)
+		return ERR_OK;
+	if (!names)
+		return view_add_start(m->b, address, m->e);
+	if (name.len > 0 && name.data[0] == '_')
+		name = (struct str){name.data + 1, name.len - 1};
+	return view_wants(m->b, address) ? view_add_symbol(m->b, address, 0, name, local, m->e) : ERR_OK;
+}
+
+static enum err add_symbols(struct macho *m, bool names)
+{
+	size_t size = m->wide ? 16 : 12;
+	enum err err = ERR_OK;
+	for (size_t i = 0; i + size <= m->symbols.len && !err; i += size)
+		err = add_symbol(m, (const uint8_t *)m->symbols.data + i, names);
+	return err;
 }
 
 enum err macho_read(struct view_builder *b, uint64_t at, size_t len, struct error *e)
@@ -231,12 +244,12 @@ enum err macho_read(struct view_builder *b, uint64_t at, size_t len, struct erro
 	b->machine = machine;
 	b->kind = VIEW_MACHO;
 	enum err err = read_commands(&m);
-	if (!err)
-		err = add_starts(&m);
-	size_t size = m.wide ? 16 : 12;
-	for (size_t i = 0; i + size <= m.symbols.len && !err; i += size)
-		err = add_symbol(&m, (const uint8_t *)m.symbols.data + i);
-	return err;
+	if (err || b->wanted->no_symbols)
+		return err;
+	err = add_starts(&m);
+	if (!err && b->stretches)
+		err = add_symbols(&m, false);
+	return err ? err : add_symbols(&m, true);
 }
 
 bool macho_id(struct build_id *id, const uint8_t *file, size_t len)

@@ -29,7 +29,8 @@ enum {
 	MOVES_FROM_SOURCE = 4,
 	SECTIONS_NOW = 5,
 	SECTIONS_SOURCE = 10,
-	PUBLIC = 0x110e, /* S_PUB32 */
+	PUBLIC = 0x110e,         /* S_PUB32 */
+	PUBLIC_LIST_HEADER = 28, /* bytes; a table of hashes comes before the list */
 	MODULES_MAX = 0xffff,
 };
 static const uint32_t contributions_1 = 0xf12eba2d, contributions_2 = 0xf13151e4, names_magic = 0xeffeeffe;
@@ -230,6 +231,7 @@ static enum err read_dbi(struct pdb *p, struct error *e)
 	for (unsigned i = 0; i < 4; i++)
 		p->id.bytes[GUID_BYTES + i] = (uint8_t)(u32_at(dbi, 8) >> 8 * (3 - i));
 	p->id.len = WINDOWS_ID_BYTES;
+	p->public_list_stream = u16_at(dbi, 16);
 	p->public_stream = u16_at(dbi, 20);
 	p->machine = u16_at(dbi, 58);
 	uint32_t source = listed_stream(parts[PART_STREAMS], SECTIONS_SOURCE);
@@ -397,50 +399,26 @@ enum { AROUND_MAX = 16 };
 
 /* The code around the addresses that are asked for. */
 struct around {
-	struct {
-		uint64_t start, end;
-	} items[AROUND_MAX];
+	const struct pdb_contribution *items[AROUND_MAX];
 	size_t count; /* 0: all code is needed */
 };
-
-static bool take_around(void *arg, uint64_t start, uint64_t end, uint32_t skip)
-{
-	struct around *around = arg;
-	(void)skip;
-	around->items[around->count].start = start;
-	around->items[around->count++].end = end;
-	return true;
-}
 
 /* Each address is in the contribution of a module, or all code is needed. */
 static void find_around(struct around *around, const struct pdb *p, const struct view_wanted *w)
 {
 	around->count = 0;
-	if (w->asked_count > AROUND_MAX || p->moves)
-		return;
-	for (size_t i = 0; i < w->asked_count; i++) {
+	for (size_t i = 0; i < w->asked_count && w->asked_count <= AROUND_MAX && !p->moves; i++) {
 		const struct pdb_contribution *c = contribution_of(p, w->asked[i]);
-		if (c)
-			pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, &(uint64_t){0},
-			        take_around, around);
-		if (around->count != i + 1) {
+		if (!c) {
 			around->count = 0;
 			return;
 		}
+		around->items[around->count++] = c;
 	}
-}
-
-static bool is_around(const struct around *around, uint64_t address)
-{
-	for (size_t i = 0; i < around->count; i++)
-		if (address >= around->items[i].start && address <= around->items[i].end)
-			return true;
-	return around->count == 0;
 }
 
 struct public_symbol {
 	struct view_builder *b;
-	const struct around *around;
 	struct str name;
 	struct error *e;
 	enum err err;
@@ -452,30 +430,73 @@ static bool take_public(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 	struct public_symbol *s = arg;
 	(void)end;
 	(void)skip;
-	if (is_around(s->around, start))
-		s->err = view_add_symbol(s->b, start, 0, s->name, false, s->e);
+	s->err = view_add_symbol(s->b, start, 0, s->name, false, s->e);
 	return !s->err;
 }
 
+/* Adds the public symbol that begins at r, behind which r is then; other records are nothing. */
+static void read_public(const struct pdb *p, struct reader *r, struct public_symbol *s)
+{
+	struct reader record = {.at = r->at + 2};
+	read_skip(r, read_fixed(r, 2, false));
+	record.end = r->at;
+	if (r->bad || read_fixed(&record, 2, false) != PUBLIC)
+		return;
+	read_skip(&record, 4);
+	uint32_t offset = (uint32_t)read_fixed(&record, 4, false);
+	uint16_t section = (uint16_t)read_fixed(&record, 2, false);
+	s->name = pe_plain_name(read_text(&record), s->b->machine);
+	if (!record.bad)
+		pdb_place(p, section, offset, 1, &(uint64_t){0}, take_public, s);
+}
+
+/* The list of public symbols by address that linkers write: offsets of their records. */
+struct public_list {
+	struct str offsets, records;
+};
+
+/* Section and offset of the i-th symbol. */
+static uint64_t place_of(const struct public_list *l, size_t i)
+{
+	uint64_t at = u32_at(l->offsets, 4 * i);
+	return (uint64_t)u16_at(l->records, at + 12) << 32 | u32_at(l->records, at + 8);
+}
+
+static bool is_before(const void *list, size_t i, uint64_t place)
+{
+	return place_of(list, i) < place;
+}
+
+static void add_listed(
+        const struct pdb *p, const struct public_list *l, const struct pdb_contribution *c, struct public_symbol *s)
+{
+	size_t count = l->offsets.len / 4;
+	for (size_t i = search_before(count, is_before, l, c->start); i < count && !s->err; i++) {
+		struct reader r = reader_at(l->records, u32_at(l->offsets, 4 * i));
+		if (place_of(l, i) > c->start + c->size)
+			return;
+		read_public(p, &r, s);
+	}
+}
+
+/* All public symbols, or those of the contributions that are asked for. */
 static enum err add_publics(struct view_builder *b, const struct pdb *p, const struct around *around, struct error *e)
 {
-	struct msf_bytes bytes;
-	struct public_symbol s = {
-	        .b = b, .around = around, .e = e, .err = msf_read(&p->msf, p->public_stream, &bytes, e)};
+	struct msf_bytes bytes, listed;
+	struct public_symbol s = {.b = b, .e = e, .err = msf_read(&p->msf, p->public_stream, &bytes, e)};
 	struct reader r = reader_at(bytes.bytes, 0);
-	while (!s.err && r.end - r.at >= 4) {
-		struct reader record = {.at = r.at + 2};
-		read_skip(&r, read_fixed(&r, 2, false));
-		record.end = r.at;
-		if (r.bad || read_fixed(&record, 2, false) != PUBLIC)
-			continue;
-		read_skip(&record, 4);
-		uint32_t offset = (uint32_t)read_fixed(&record, 4, false);
-		uint16_t section = (uint16_t)read_fixed(&record, 2, false);
-		s.name = pe_plain_name(read_text(&record), b->machine);
-		if (!record.bad)
-			pdb_place(p, section, offset, 1, &(uint64_t){0}, take_public, &s);
-	}
+	struct public_list list = {.records = bytes.bytes};
+	if (s.err)
+		return s.err;
+	s.err = msf_read(&p->msf, around->count ? p->public_list_stream : NO_STREAM, &listed, e);
+	struct reader offsets = reader_at(listed.bytes, PUBLIC_LIST_HEADER + (uint64_t)u32_at(listed.bytes, 0));
+	list.offsets = str_first(
+	        (struct str){(const char *)offsets.at, (size_t)(offsets.end - offsets.at)}, u32_at(listed.bytes, 4));
+	for (size_t i = 0; list.offsets.len && i < around->count; i++)
+		add_listed(p, &list, around->items[i], &s);
+	while (!list.offsets.len && !s.err && r.end - r.at >= 4)
+		read_public(p, &r, &s);
+	msf_bytes_release(&p->msf, &listed);
 	msf_bytes_release(&p->msf, &bytes);
 	return s.err;
 }
@@ -487,7 +508,7 @@ static bool take_end(void *arg, uint64_t start, uint64_t end, uint32_t skip)
 	if (s->left == 0)
 		return false;
 	s->left--;
-	if (is_around(s->around, start) && view_code_at(s->b, start))
+	if (view_code_at(s->b, start))
 		s->err = view_add_start(s->b, end, s->e);
 	return !s->err;
 }
@@ -496,10 +517,11 @@ static bool take_end(void *arg, uint64_t start, uint64_t end, uint32_t skip)
  * move is in one of them. */
 static enum err add_ends(struct view_builder *b, const struct pdb *p, const struct around *around, struct error *e)
 {
-	struct public_symbol s = {.b = b, .around = around, .e = e, .left = p->contribution_count + p->move_count};
+	struct public_symbol s = {.b = b, .e = e, .left = p->contribution_count + p->move_count};
 	uint64_t steps = pdb_steps(p);
-	for (size_t i = 0; i < p->contribution_count && !s.err; i++) {
-		const struct pdb_contribution *c = &p->contributions[i];
+	size_t count = around->count ? around->count : p->contribution_count;
+	for (size_t i = 0; i < count && !s.err; i++) {
+		const struct pdb_contribution *c = around->count ? around->items[i] : &p->contributions[i];
 		pdb_place(p, (uint16_t)(c->start >> 32), (uint32_t)c->start, c->size, &steps, take_end, &s);
 	}
 	return s.err;
@@ -521,21 +543,21 @@ static enum err add_sections(struct view_builder *b, const struct pdb *p, struct
 	return err;
 }
 
-enum err pdb_view_read(struct view_builder *b, int fd, const struct view_wanted *wanted, struct error *e)
+enum err pdb_view_read(struct view_builder *b, int fd, struct error *e)
 {
 	struct pdb p;
 	struct around around;
-	enum err err = pdb_open(&p, fd, wanted->base, e);
+	enum err err = pdb_open(&p, fd, b->wanted->base, e);
 	if (!err) {
 		b->machine = pe_view_machine(p.machine);
 		b->kind = VIEW_WINDOWS;
 		b->id = p.id;
-		find_around(&around, &p, wanted);
+		find_around(&around, &p, b->wanted);
 		err = add_sections(b, &p, e);
 	}
-	if (!err)
+	if (!err && !b->wanted->no_symbols)
 		err = add_publics(b, &p, &around, e);
-	if (!err)
+	if (!err && !b->wanted->no_symbols)
 		err = add_ends(b, &p, &around, e);
 	pdb_close(&p);
 	return err;

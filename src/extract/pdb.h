@@ -62,9 +62,9 @@ struct pdb {
 	struct msf_bytes info, dbi, names, header_bytes, own_header_bytes, move_bytes;
 	struct str strings; /* of names, as checksums and imports refer to them */
 	struct build_id id;
-	uint16_t machine; /* as in a PE file */
-	bool minimal;     /* of /DEBUG:FASTLINK */
-	uint32_t public_stream;
+	uint16_t machine;                           /* as in a PE file */
+	bool minimal;                               /* of /DEBUG:FASTLINK */
+	uint32_t public_stream, public_list_stream; /* the second one lists what is in the first one by address */
 	struct pdb_module *modules;
 	struct pdb_contribution *contributions;      /* by start */
 	struct pdb_section *sections, *own_sections; /* as loaded; as the symbols have them */
@@ -102,6 +102,6 @@ uint64_t pdb_steps(const struct pdb *p);
 void pdb_needed(const struct pdb *p, const uint64_t *asked, size_t count, bool *needed);
 
 /* For a view: sections without bytes, public symbols. */
-enum err pdb_view_read(struct view_builder *b, int fd, const struct view_wanted *wanted, struct error *e);
+enum err pdb_view_read(struct view_builder *b, int fd, struct error *e);
 
 #endif

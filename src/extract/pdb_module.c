@@ -57,7 +57,7 @@ static bool next_symbol(const struct pdb_reader *r, uint32_t at, struct pdb_symb
 
 /* The path of a file, or its name in a repository, by the offset of its checksum, which has that of its name. data is
  * NULL if out of memory. */
-static struct str path_of(struct pdb_reader *r, uint32_t file)
+static struct str find_path(struct pdb_reader *r, uint32_t file)
 {
 	uint64_t known = map64_get(&r->paths, (uint64_t)file + 1);
 	if (known)
@@ -72,6 +72,14 @@ static struct str path_of(struct pdb_reader *r, uint32_t file)
 	if (path.data && !map64_put(&r->paths, (uint64_t)file + 1, path.len ? (uintptr_t)path.data : 1))
 		path.data = NULL;
 	return path;
+}
+
+static struct str path_of(struct pdb_reader *r, uint32_t file)
+{
+	if (!r->last_path.data || r->last_file != file)
+		r->last_path = find_path(r, file);
+	r->last_file = file;
+	return r->last_path;
 }
 
 struct row_taker {
@@ -723,6 +731,7 @@ static enum err read_module(struct pdb_reader *r, uint32_t number, struct error 
 	r->rows.count = 0;
 	r->budget = bytes.len + PIECES_MIN;
 	map64_reset(&r->paths);
+	r->last_path.data = NULL;
 	map64_reset(&r->inlinees);
 	map64_reset(&r->procedures);
 	r->procedures_listed = false;

@@ -51,6 +51,8 @@ struct pdb_reader {
 	struct msf_bytes stream;
 	struct str symbols, c13, checksums;
 	struct map64 paths;      /* address of the path + 1, by offset of the file */
+	uint32_t last_file;      /* rows of one follow each other */
+	struct str last_path;    /* data NULL: there is none yet */
 	struct map64 inlinees;   /* offset in c13 of where each begins + 1, by id */
 	struct map64 procedures; /* offsets of their records, by section and offset; for parts of them */
 	bool procedures_listed;

@@ -279,11 +279,11 @@ enum err pe_view_read(struct view_builder *b, int fd, struct error *e)
 	err = read_headers(&r);
 	if (!err) {
 		read_debug_directory(&r);
-		err = add_coff_symbols(&r);
+		err = b->wanted->no_symbols ? ERR_OK : add_coff_symbols(&r);
 	}
-	if (!err)
+	if (!err && !b->wanted->no_symbols)
 		err = add_exports(&r);
-	if (!err)
+	if (!err && !b->wanted->no_symbols)
 		err = add_unwound(&r);
 	free(r.loaded);
 	return err;

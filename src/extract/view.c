@@ -118,17 +118,44 @@ enum err view_add_symbol(
 	return ok ? ERR_OK : no_memory(e);
 }
 
+static struct view_stretch *stretch_of(const struct view_builder *b, uint64_t start)
+{
+	const struct view_wanted *w = b->wanted;
+	return &b->stretches[start ? search_up_to(w->asked, w->asked_count, sizeof *w->asked, 0, start - 1) : 0];
+}
+
+bool view_wants(const struct view_builder *b, uint64_t start)
+{
+	const struct view_stretch *s = b->stretches ? stretch_of(b, start) : NULL;
+	return !s || start == s->first || start == s->last || !b->symbol_count /* one tells that there are any */;
+}
+
 enum err view_add_start(struct view_builder *b, uint64_t start, struct error *e)
 {
+	struct view_stretch *s = b->stretches ? stretch_of(b, start) : NULL;
+	if (s) {
+		s->first = start < s->first ? start : s->first;
+		s->last = start > s->last ? start : s->last;
+		return ERR_OK;
+	}
 	return array_append(&b->starts, &b->start_cap, &b->start_count, &start, sizeof start) ? ERR_OK : no_memory(e);
 }
 
 /* ---- the ELF file around it ---- */
 
-static void init_strings(struct view_builder *b)
+static enum err builder_init(struct view_builder *b, const uint8_t *file, size_t file_len, enum file_format format,
+        const struct view_wanted *wanted, struct error *e)
 {
+	size_t count = format == FORMAT_MACHO || format == FORMAT_FAT ? wanted->asked_count : 0;
+	*b = (struct view_builder){.file = file, .file_len = file_len, .wanted = wanted};
+	b->stretches = count ? malloc((count + 1) * sizeof *b->stretches) : NULL;
+	if (count && !b->stretches)
+		return no_memory(e);
+	for (size_t i = 0; i <= count && count; i++)
+		b->stretches[i] = (struct view_stretch){UINT64_MAX, 0};
 	uint64_t max = (uint64_t)b->file_len * STRINGS_PER_BYTE + STRINGS_FREE;
 	buffer_init(&b->strings, max < STRINGS_MAX ? (size_t)max : STRINGS_MAX);
+	return ERR_OK;
 }
 
 static void builder_release(struct view_builder *b)
@@ -137,13 +164,30 @@ static void builder_release(struct view_builder *b)
 	free(b->segments);
 	free(b->symbols);
 	free(b->starts);
+	free(b->stretches);
 	buffer_release(&b->strings);
 }
 
-/* Symbols end where the next symbol or function begins. */
+/* Where the next symbol or function begins. Of functions that nobody asks for it may be their first byte. */
+static uint64_t start_behind(const struct view_builder *b, uint64_t start)
+{
+	if (!b->stretches) {
+		size_t next = search_up_to(b->starts, b->start_count, sizeof *b->starts, 0, start);
+		return next < b->start_count ? b->starts[next] : UINT64_MAX;
+	}
+	const struct view_stretch *s = stretch_of(b, start), *end = b->stretches + b->wanted->asked_count + 1;
+	if (start != s->last)
+		return start + 1;
+	do
+		s++;
+	while (s < end && s->first > s->last);
+	return s < end ? s->first : UINT64_MAX;
+}
+
+/* Symbols end there, or where their section does. */
 static enum err end_symbols(struct view_builder *b, struct error *e)
 {
-	for (size_t i = 0; i < b->symbol_count; i++)
+	for (size_t i = 0; i < b->symbol_count && !b->stretches; i++)
 		if (view_add_start(b, b->symbols[i].start, e))
 			return ERR_NO_MEMORY;
 	if (b->start_count > 0)
@@ -151,12 +195,9 @@ static enum err end_symbols(struct view_builder *b, struct error *e)
 	for (size_t i = 0; i < b->symbol_count; i++) {
 		struct view_symbol *s = &b->symbols[i];
 		const struct view_section *section = view_code_at(b, s->start);
-		size_t next = search_up_to(b->starts, b->start_count, sizeof *b->starts, 0, s->start);
-		uint64_t end = next < b->start_count ? b->starts[next] : UINT64_MAX;
-		if (end > section->address + section->size)
-			end = section->address + section->size;
-		if (s->end <= s->start || s->end > section->address + section->size)
-			s->end = end;
+		uint64_t end = section->address + section->size, next = start_behind(b, s->start);
+		if (s->end <= s->start || s->end > end)
+			s->end = next < end ? next : end;
 	}
 	return ERR_OK;
 }
@@ -381,8 +422,9 @@ static bool next_slice(const uint8_t *file, size_t len, unsigned number, struct 
 }
 
 /* The slice with this id, or the first that can be read. */
-static enum err read_fat(struct view_builder *b, const struct build_id *wanted, struct error *e)
+static enum err read_fat(struct view_builder *b, struct error *e)
 {
+	const struct build_id *wanted = &b->wanted->id;
 	struct error first = {0};
 	struct slice s;
 	struct build_id id;
@@ -390,22 +432,22 @@ static enum err read_fat(struct view_builder *b, const struct build_id *wanted, 
 		struct error why;
 		if (s.size == 0 || !macho_id(&id, b->file + s.at, (size_t)s.size))
 			continue;
-		if (wanted && wanted->len && (id.len != wanted->len || memcmp(id.bytes, wanted->bytes, id.len) != 0))
+		if (wanted->len && (id.len != wanted->len || memcmp(id.bytes, wanted->bytes, id.len) != 0))
 			continue;
 		enum err err = macho_read(b, s.at, (size_t)s.size, &why);
-		if (!err || err == ERR_NO_MEMORY || (wanted && wanted->len))
+		if (!err || err == ERR_NO_MEMORY || wanted->len)
 			return err ? error_set(e, err, "%s", why.text) : ERR_OK;
 		if (!first.code)
 			first = why;
-		const struct view_builder fresh = {.file = b->file, .file_len = b->file_len};
+		const struct view_builder old = *b;
 		builder_release(b);
-		*b = fresh;
-		init_strings(b);
+		if (builder_init(b, old.file, old.file_len, FORMAT_FAT, old.wanted, e))
+			return ERR_NO_MEMORY;
 	}
 	if (first.code)
 		return error_set(e, first.code, "%s", first.text);
-	return error_set(e, wanted && wanted->len ? ERR_MISSING : ERR_CORRUPT, "universal Mach-O file: no slice %s",
-	        wanted && wanted->len ? "has this id" : "can be read");
+	return error_set(e, wanted->len ? ERR_MISSING : ERR_CORRUPT, "universal Mach-O file: no slice %s",
+	        wanted->len ? "has this id" : "can be read");
 }
 
 /* Calls take for each slice that can be read, until it says false. */
@@ -479,24 +521,23 @@ enum err view_slice_place(int fd, const struct build_id *id, uint64_t *at, uint6
 
 /* ---- a file ---- */
 
-static enum err read_format(
-        struct view_builder *b, enum file_format format, int fd, const struct view_wanted *wanted, struct error *e)
+static enum err read_format(struct view_builder *b, enum file_format format, int fd, struct error *e)
 {
 	switch (format) {
 	case FORMAT_MACHO:
 		return macho_read(b, 0, b->file_len, e);
 	case FORMAT_FAT:
-		return read_fat(b, wanted ? &wanted->id : NULL, e);
+		return read_fat(b, e);
 	case FORMAT_PE:
 		return pe_view_read(b, fd, e);
 	default:
-		return pdb_view_read(b, fd, wanted ? wanted : &(struct view_wanted){.base = 0}, e);
+		return pdb_view_read(b, fd, e);
 	}
 }
 
 enum err view_open(struct view *v, int fd, const struct view_wanted *wanted, struct error *e)
 {
-	struct view_builder b = {0};
+	struct view_builder b;
 	struct stat st;
 	*v = (struct view){.wanted = wanted ? *wanted : (struct view_wanted){.base = 0}};
 	enum file_format format = file_format_of_fd(fd);
@@ -510,10 +551,9 @@ enum err view_open(struct view *v, int fd, const struct view_wanted *wanted, str
 	void *file = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
 	if (file == MAP_FAILED)
 		return error_set(e, errno == ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s", strerror(errno));
-	b.file = file;
-	b.file_len = len;
-	init_strings(&b);
-	enum err err = read_format(&b, format, fd, wanted, e);
+	enum err err = builder_init(&b, file, len, format, &v->wanted, e);
+	if (!err)
+		err = read_format(&b, format, fd, e);
 	if (format == FORMAT_PDB)
 		b.file_len = 0; /* its streams lie in pieces: nothing of it is a section */
 	if (!err)

@@ -40,7 +40,8 @@ enum view_kind {
 struct view_wanted {
 	struct build_id id; /* of the slice of a universal file; len 0: the first that can be read */
 	uint64_t base;      /* where a PDB's program is loaded by its own header */
-	/* Public symbols of a PDB are needed around these addresses only, in ascending order; 0: all. */
+	bool no_symbols;    /* no symbols are needed */
+	/* Symbols of PDB and Mach-O files are needed around these addresses only, in ascending order; 0: all. */
 	const uint64_t *asked;
 	size_t asked_count;
 };
@@ -91,10 +92,17 @@ struct view_symbol {
 	bool local;
 };
 
+/* The first and the last function of those that begin behind one address that is asked for, and not behind the next. */
+struct view_stretch {
+	uint64_t first, last; /* first above last: there is none */
+};
+
 struct view_builder {
 	const uint8_t *file;
 	size_t file_len;
-	uint16_t machine; /* EM_X86_64, ... */
+	const struct view_wanted *wanted;
+	struct view_stretch *stretches; /* one more than there are addresses; NULL: all symbols are needed */
+	uint16_t machine;               /* EM_X86_64, ... */
 	enum view_kind kind;
 	struct build_id id;
 	const char *debug_name; /* the file with the debug data, as .gnu_debuglink says it; NULL: none */
@@ -119,7 +127,11 @@ enum err view_add_segment(struct view_builder *b, const struct view_segment *s, 
 /* Adds a symbol if its start is in a section with code, and its name not empty. */
 enum err view_add_symbol(
         struct view_builder *b, uint64_t start, uint64_t end, struct str name, bool local, struct error *e);
+/* A function begins here, which may have no name. If there are stretches, those of all symbols come before the symbols.
+ */
 enum err view_add_start(struct view_builder *b, uint64_t start, struct error *e);
+/* Whether a symbol that begins here is needed. */
+bool view_wants(const struct view_builder *b, uint64_t start);
 /* The section with code of an address; NULL: none. */
 const struct view_section *view_code_at(const struct view_builder *b, uint64_t address);
 

@@ -16,6 +16,9 @@
 struct bucket_sink {
 	uint8_t *(*space)(void *arg, size_t *room);
 	bool (*commit)(void *arg, size_t n);
+	/* Instead of both takes a plain file of a directory where it is, by a descriptor of its own. False: its text is
+	 * wanted. May be NULL. */
+	bool (*file)(void *arg, int fd);
 	void *arg;
 };
 

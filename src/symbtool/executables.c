@@ -90,7 +90,7 @@ static enum err add_slice(struct executables *x, const char *path, struct execut
 {
 	struct elf_file f;
 	struct ids ids;
-	const struct view_wanted wanted = {.id = file.slice};
+	const struct view_wanted wanted = {.id = file.slice, .no_symbols = true};
 	bool readable = !elf_file_open_as(&f, path, &wanted, NULL), code = false;
 	if (readable) {
 		code = has_code(&f);

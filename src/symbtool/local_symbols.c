@@ -106,7 +106,8 @@ static enum local_why check_elf(const char *path, const struct text_module *m)
 	struct elf_file f;
 	struct ids ids;
 	struct stat st;
-	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || elf_file_open(&f, path, NULL))
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+	        elf_file_open_as(&f, path, &(struct view_wanted){.no_symbols = true}, NULL))
 		return LOCAL_NOWHERE;
 	ids_read(&ids, f.elf);
 	bool is = is_build(&f, &ids, m);
@@ -178,7 +179,7 @@ struct local_place *local_place_read(const char *path)
 	struct ids ids;
 	size_t count = 0;
 	struct local_place *place = calloc(1, sizeof *place);
-	if (!place || elf_file_open(&elf, path, NULL))
+	if (!place || elf_file_open_as(&elf, path, &(struct view_wanted){.no_symbols = true}, NULL))
 		return place;
 	ids_read(&ids, elf.elf);
 	place->found_by = ids.found_by;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of Windows and macOS: what symbtool and the server say of them is what DWARF of the same code says, and LLVM's own reader."""
 
+import bisect
 import json
 import os
 import random
@@ -133,6 +134,35 @@ def test_macho_beside_llvm(made, arch):
     ids = call(SYMBTOOL, "file-id", made.path("mac-fat")).splitlines()
     uuid = re.search(r"UUID: (\S+)", call(tool("llvm-dwarfdump"), "--uuid", made.dwarf(arch)))[1].replace("-", "")
     assert f"  debug id     {uuid}0" in ids and f"  build id     {uuid.lower()}" in ids
+
+
+@pytest.mark.parametrize("arch", MAC)
+def test_symbols_of_mach_o_are_found_for_few_addresses_as_for_all(made, arch, tmp_path):
+    """Only those around an address that is asked for are read: here one, two, and all of them at once."""
+    alone = str(shutil.copy(made.path(f"mac-{arch}"), tmp_path / "alone"))
+    listed, text = {}, text_section(alone)[0]
+    for line in call(tool("llvm-nm"), "-C", "--defined-only", alone).splitlines():
+        address, kind, name = line.split(maxsplit=2)
+        if kind in "tT" and int(address, 16) >= text:
+            listed.setdefault(int(address, 16), set()).add(base_name(name.removeprefix("_")))
+    starts, addresses = sorted(listed), draw(alone, 24)
+    addresses = sorted({*addresses, *starts[:2], starts[3] - 1, starts[-1]})
+    want = [listed[starts[bisect.bisect_right(starts, a) - 1]] for a in addresses]
+    assert len(starts) > 60
+    for step in (1, 2, len(addresses)):
+        for i in range(0, len(addresses), step):
+            for frames, names in zip(local(alone, addresses[i : i + step]), want[i : i + step], strict=True):
+                assert len(frames) == 1 and frames[0][0] in names, (step, hex(addresses[i]), frames, names)
+
+
+def test_few_addresses_of_a_pdb_have_what_all_have(made):
+    program = made.path("x64-both.exe")
+    offsets = draw(program, 30)
+    dwarf = local(program, [IMAGE_BASE["x64"] + a for a in offsets])
+    told = [i for i, frames in enumerate(dwarf) if frames and all(f[2] for f in frames)]
+    assert len(told) > 15
+    for i in told:
+        assert local(made.path("x64-both.pdb"), [offsets[i]]) == [dwarf[i]], hex(offsets[i])
 
 
 def test_names_are_those_of_dump_syms(made):
