@@ -60,7 +60,8 @@ struct str text_common_match(struct rest line, struct str prefix)
 struct str text_common_with_before(const struct text_common *c, struct rest line, uint32_t *shape)
 {
 	struct shape s = {.hash = FNV_START};
-	struct rest common = line, before = {c->before, c->before + c->before_len};
+	const char *kept = c->before ? c->before : "";
+	struct rest common = line, before = {kept, kept + c->before_len};
 	if (line.end - line.at > COMMON_MAX)
 		common.end = line.at + COMMON_MAX;
 	pass_common(&common, &before, &s);
