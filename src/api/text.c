@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /symbolicate/text: takes any text that contains stacks, and returns it with names added or, if the client accepts
- * JSON, its frames. */
+ * JSON, its frames.
+ *
+ *   body ──► the reader of text/ ──► frames ──► a request: one job with one stack     read_text
+ *                                                 │
+ *                                                 ▼
+ *                                              inquiry.c: modules, symbols
+ *                                                 │   ▲ for modules that lack symbols or segments:
+ *                                                 │   │ other names, where their file is loaded   look_further
+ *                                                 ▼   │
+ *   reply ◄── names in place of what the text has, or JSON ◄── symbols                reply, write_text, write_json */
 #include <config.h>
 
 #include <inttypes.h>
