@@ -11,11 +11,14 @@
 #include "text/stacks.h"
 #include "text/unescape.h"
 
-/* Modules whose position in memory is known from the frames just before. */
-enum { TEXT_BASES = 8 };
-
-/* Programs whose lines stand among each other. */
-enum { TEXT_SOURCES = 16 };
+enum {
+	TEXT_FORMATS_MAX = 32,
+	TEXT_SIGNS = 7, /* of signs.h, with TEXT_AWAITED */
+	TEXT_ASKED = 3,
+	TEXT_AWAITED = 64, /* a sign: the line may be of a format that said so in a line above: see text_await */
+	TEXT_BASES = 8,
+	TEXT_SOURCES = 16, /* programs whose lines stand among each other */
+};
 
 struct text_reader;
 
@@ -30,15 +33,16 @@ enum text_asked {
  * begins with one of its letters. */
 struct text_format {
 	const char *names; /* of what it reads, for people; NULL: another row has them, or it reads no frames */
-	unsigned signs;    /* signs.h; TEXT_AWAITED */
-	const char *begins;
-	const char *const
-	        *words; /* with which its lines begin, ended by NULL; those that begin with no word need none */
 	enum text_asked which;
-	bool (*read)(struct text_reader *r, struct rest line); /* whether the line is its own; without the line's end */
-	size_t state_size;                                     /* of what it keeps from line to line, zeros at first */
-	const struct text_format *state_of;                    /* whose state it shares; NULL: it has its own, if any */
-	bool late;                                             /* its state is made by the first text_state */
+	unsigned signs; /* signs.h; TEXT_AWAITED */
+	const char *begins;
+	/* with which its lines begin, behind a prefix, if they begin with a word */
+	const char *const *words;
+	/* Takes a line without its end. Returns whether it is its own. */
+	bool (*read)(struct text_reader *r, struct rest line);
+	size_t state_size;                  /* of r->state, which it keeps from line to line; zeros at first */
+	const struct text_format *state_of; /* whose state it shares; NULL: it has its own, if any */
+	bool late;                          /* its state is made by the first text_state */
 };
 
 #define TEXT_FORMAT(row, ...) const struct text_format row = {__VA_ARGS__}
@@ -48,8 +52,6 @@ struct text_format {
 		__VA_ARGS__, NULL \
 	}
 
-enum { TEXT_FORMATS_MAX = 32, TEXT_SIGNS = 7, TEXT_ASKED = 3 };
-enum { TEXT_AWAITED = 64 };  /* the line may be of a format that said so in a line above: see text_await */
 #define TEXT_MAP_ADDRESS "0" /* in `begins`: an address as /proc/PID/maps has it */
 
 /* Sets of formats, a bit for each. */
@@ -59,59 +61,64 @@ struct text_index {
 };
 
 struct text_reader {
+	/* for all of the text */
 	struct text_index index;
 	struct text_modules modules;
 	struct text_maps maps;
-	bool uses_fixed;
-	struct str program; /* of which the whole text is; empty: unknown */
-	struct guess guess;
-	uint64_t all_frames; /* to look up, of the whole text */
 	struct text_stacks stacks;
+	struct guess guess;
+	bool uses_fixed;
+	struct str program;  /* of which the whole text is; empty: unknown */
+	uint64_t all_frames; /* to look up */
 	bool (*frame)(void *arg, const struct text_frame *f);
 	void *arg;
 	enum text_result result;
 	/* the line */
 	uint64_t line;                    /* its number, where each line inside a string counts, too */
 	uint64_t inner_lines;             /* so many of these lines have no number in the text */
-	struct text_unescaped *unescaped; /* NULL: not needed so far */
-	unsigned escaped;                 /* the line is in `unescaped`, of TEXT_STRING or TEXT_HTML; 0: of neither */
-	bool mapped;                      /* the line is in `unescaped` */
 	uint64_t at;                      /* where it begins in the whole text */
 	const char *start;                /* the same in memory */
+	struct text_unescaped *unescaped; /* NULL: not needed so far */
+	bool mapped;                      /* the line is in `unescaped`, which maps it to the text */
+	unsigned escaped;                 /* likewise, of TEXT_STRING or TEXT_HTML; 0: of neither */
 	const char *escape;               /* the next character of the text with which colours begin; its end: none */
-	unsigned signs;                   /* of the line that a format is asked of */
-	unsigned frames;                  /* found in it */
-	unsigned named_frames;            /* likewise, which have names already */
-	uint64_t frames_before;           /* of the whole text, above it */
-	size_t search_left;               /* bytes before its plus signs that may yet be searched for modules */
 	bool skips;                       /* it is longer than TEXT_LINE_MAX, and the rest is still to come */
-	const char *begins;               /* where the frame begins that stands somewhere in the line; NULL: unknown */
+	struct str following;             /* the next line; whole where a format needs it: see find_following */
+	uint64_t following_at;            /* where that begins in the whole text */
+	/* what is found in it */
+	unsigned signs;         /* of what a format is asked of */
+	const char *begins;     /* where the frame begins that stands somewhere in the line; NULL: unknown */
+	size_t search_left;     /* bytes before its plus signs that may yet be searched for modules */
+	unsigned frames;        /* to look up, or whose stack goes on without */
+	unsigned named_frames;  /* which have names already */
+	uint64_t frames_before; /* of the whole text, above it */
+	/* prefixes: see cut.c */
 	struct text_common common;
 	char prefix[8]; /* how a log's latest prefix begins, its last byte before the blank, and its length */
 	char prefix_last;
 	size_t prefix_len; /* 0: none was seen, or one that is short */
+	/* who wrote lines, as the prefixes tell it, and the process that they were about last */
 	struct text_source {
 		uint64_t hash;
 		uint32_t process;
-	} sources[TEXT_SOURCES]; /* who wrote lines, as the prefixes tell it, and the process that they were about last
-	                          */
-	unsigned source;         /* the last one's number, from 1; 0: no prefix told it */
-	unsigned source_count;   /* so many were seen */
-	void *states[TEXT_FORMATS_MAX]; /* what each format keeps */
-	void *state;                    /* of these, that of the format that is asked */
-	struct text_json *json;         /* likewise, of JSON */
-	unsigned json_depth;            /* of objects that are open in a value of JSON */
-	unsigned perf_depth;            /* frames of the sample so far */
-	uint64_t signal_line;           /* the one with the place where a signal came: no return address */
-	uint64_t signal_again;          /* another one */
+	} sources[TEXT_SOURCES];
+	unsigned source;       /* the last one's number, from 1; 0: no prefix told it */
+	unsigned source_count; /* so many were seen */
+	/* what formats keep */
+	void *states[TEXT_FORMATS_MAX];
+	void *state;            /* of these, that of the format that is asked */
+	struct text_json *json; /* likewise, of JSON */
+	unsigned json_depth;    /* of objects that are open in a value of JSON */
+	uint64_t awaited;       /* up to this line, frames may have none of the signs; see text_await */
+	/* return addresses; see text_caller */
+	uint64_t caller_line;  /* the last with one, or the place where a signal came */
+	uint64_t signal_line;  /* the one with the place where a signal came: no return address */
+	uint64_t signal_again; /* another one */
 	uint64_t unknown_line; /* the one below a return address of which only a map may tell that it is a trampoline */
 	bool placed_trampoline; /* the frame that was placed last is one */
-	uint64_t caller_line;   /* the last with a return address, or the place where a signal came */
-	unsigned strace_depth;  /* frames of strace's stack so far */
-	uint64_t awaited;       /* up to this line, frames may have none of the signs; see text_await */
-	struct str following;   /* the next line; whole for a line with a nameless frame of macOS's call graphs */
-	uint64_t following_at;  /* where it begins in the whole text */
-	unsigned hotspot_depth; /* frames of Java's stack so far, with this line's */
+	/* stacks that other lines end: frames so far */
+	unsigned perf_depth, strace_depth, hotspot_depth; /* of perf's sample; strace's; Java's, with this line's */
+	/* modules whose position in memory is known from the frames just before */
 	struct {
 		int32_t module;
 		uint64_t base;
