@@ -569,19 +569,20 @@ def test_a_file_without_section_headers_is_read_by_its_segments(tree, tmp_path):
     without_section_headers(library, bare)
     build_id = build_id_of(library)
     tree.put(tmp_path / "tree", paths(build_id)[1], tree.bytes(bare))
-    tree.put(tmp_path / "cut", paths(build_id)[1], tree.bytes(bare)[:-1])
     with over(tmp_path / "tree") as s:
         assert {"once", "twice"} <= set(symbols)
         assert [f[0] for f in named(s, build_id, list(symbols.values()))] == list(symbols)
-    with over(tmp_path / "cut") as s:
-        assert "cut off: the file ends within a segment" in why(s, build_id)
     with Stack(keys=True, config={"symbfile_store": f"file://{tmp_path}/store"}) as s:
         s.key_path = str(tmp_path / "key")
         Path(s.key_path).write_text(s.key + "\n", encoding="ascii")
         push(s, bare)
         assert [f[0] for f in named(s, build_id, list(symbols.values()))] == list(symbols)
-        (tmp_path / "cut.so").write_bytes(tree.bytes(bare)[:-1])
-        assert "cut off" in push(s, tmp_path / "cut.so", code=1).stderr
+        for path, end in (bare, "within a segment"), (library, "before its section headers"):
+            (tmp_path / "cut.so").write_bytes(tree.bytes(path)[:-1])
+            tree.put(tmp_path / end, paths(build_id)[1], tree.bytes(path)[:-1])
+            assert f"cut.so: cut off: the file ends {end}" in push(s, tmp_path / "cut.so", code=1).stderr
+            with over(tmp_path / end.replace(" ", "%20")) as source:
+                assert f"cut off: the file ends {end}" in why(source, build_id)
     without_section_headers(tree.stripped, f"{tmp_path}/stripped")
     tree.put(tmp_path / "both", paths(tree.id)[1], tree.bytes(f"{tmp_path}/stripped"))
     tree.put(tmp_path / "both", paths(tree.id)[0], tree.bytes())
