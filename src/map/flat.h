@@ -42,7 +42,6 @@ struct flat {
 	struct flat_segment *segments;
 	uint32_t segment_count, segment_cap;
 	uint32_t next_segment; /* index of the segment to encode next */
-	struct flat *next;     /* in a free list */
 };
 
 /* Records of one FUNC in the order of the file, clipped to it; addresses are relative to it. */

@@ -27,13 +27,12 @@ enum {
 	KEPT_BYTES = 64 << 20,  /* kept functions, without the largest, may take this and a quarter of the text: all is
 	                           read a few times */
 	SPARE_BYTES = 64 << 10, /* largest flat that is reused */
-	SPARE_MAX = 64,
-	LARGE_TEXT = 1 << 20,  /* a function of this size is kept in `large`, not read again for every page */
-	RECORD_BYTES = 24,     /* memory per byte of text while one function is read */
-	IDLE_BYTES = 16 << 20, /* larger buffers are freed when a page is done */
-	SLOTS_MAX = 2048,      /* plus twice the number that kept functions may name */
-	RECENT_FILES = 64,     /* a power of two */
-	NODES_PER_RECORD = 64, /* that may be repeated, see repeats_too_much */
+	LARGE_TEXT = 1 << 20,   /* a function of this size is kept in `large`, not read again for every page */
+	RECORD_BYTES = 24,      /* memory per byte of text while one function is read */
+	IDLE_BYTES = 16 << 20,  /* larger buffers are freed when a page is done */
+	SLOTS_MAX = 2048,       /* plus twice the number that kept functions may name */
+	RECENT_FILES = 64,      /* a power of two */
+	NODES_PER_RECORD = 64,  /* that may be repeated, see repeats_too_much */
 };
 
 #define FILE_OF_CALLER UINT32_MAX /* in place of a slot: the call does not say its file */
@@ -66,9 +65,7 @@ struct sympages {
 	struct kept large; /* the large function that answered last and is not in `kept`; its flat may be NULL */
 	uint64_t kept_bytes, kept_names; /* of all: bytes, and how many slots they may name */
 	uint64_t largest_flat;           /* bytes of the largest function so far */
-	struct flat *spare;              /* a list */
-	uint32_t spare_count;
-	uint64_t spare_bytes;
+	struct flat *spare;              /* for the next function; may be NULL */
 	struct flat of_public;
 	uint8_t *escaped;
 	uint32_t escaped_cap;
@@ -119,10 +116,7 @@ void sympages_free(struct sympages *m)
 		return;
 	for (uint32_t i = m->kept_base; i < m->kept_count; i++)
 		flat_free(m->kept[i].flat);
-	for (struct flat *f = m->spare, *next; f; f = next) {
-		next = f->next;
-		flat_free(f);
-	}
+	flat_free(m->spare);
 	flat_free(m->large.flat);
 	free(m->kept);
 	encoder_free(m->encoder);
@@ -151,10 +145,10 @@ static uint64_t slot_bytes(const struct sympages *m)
 
 uint64_t sympages_bytes(const struct sympages *m)
 {
-	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept + m->spare_bytes +
-	       func_records_bytes(&m->records) + slot_bytes(m) + name_store_reader_bytes(&m->names) +
-	       flattener_bytes(&m->flattener) + encoder_buffer_bytes(m->encoder) + m->escaped_cap +
-	       m->of_public.name_cap;
+	return sizeof *m + m->kept_bytes + m->kept_cap * (uint64_t)sizeof *m->kept +
+	       (m->spare ? flat_bytes(m->spare) : 0) + func_records_bytes(&m->records) + slot_bytes(m) +
+	       name_store_reader_bytes(&m->names) + flattener_bytes(&m->flattener) + encoder_buffer_bytes(m->encoder) +
+	       m->escaped_cap + m->of_public.name_cap;
 }
 
 uint64_t sympages_kept_bytes_max(const struct records *x)
@@ -425,14 +419,10 @@ static void release_kept(struct sympages *m, const struct kept *k)
 		return;
 	m->kept_bytes -= flat_bytes(f);
 	m->kept_names -= names_of(f);
-	if (m->spare_count == SPARE_MAX || flat_bytes(f) > SPARE_BYTES) {
+	if (m->spare || flat_bytes(f) > SPARE_BYTES)
 		flat_free(f);
-		return;
-	}
-	f->next = m->spare;
-	m->spare = f;
-	m->spare_count++;
-	m->spare_bytes += flat_bytes(f);
+	else
+		m->spare = f;
 }
 
 /* Drops the innermost kept function. */
@@ -464,12 +454,8 @@ static void drop_all(struct sympages *m)
 static struct flat *take_flat(struct sympages *m)
 {
 	struct flat *f = m->spare;
-	if (!f)
-		return calloc(1, sizeof *f);
-	m->spare = f->next;
-	m->spare_count--;
-	m->spare_bytes -= flat_bytes(f);
-	return f;
+	m->spare = NULL;
+	return f ? f : calloc(1, sizeof *f);
 }
 
 /* Drops the outermost kept functions while they take too much. The largest does not count, so that only as much as the
