@@ -2,7 +2,7 @@
 // The build id of an ELF file.
 import { hexOf, viewOf } from "./file_bytes.js";
 
-const NOTES_MAX = 1 << 16; // bytes
+const HEADERS_MAX = 1 << 22, NOTES_MAX = 1 << 16, SEGMENTS_MAX = 64; // bytes of each, and how many have notes
 const PT_NOTE = 4, ET_CORE = 4, NT_GNU_BUILD_ID = 3;
 
 // In lower-case hex. Null: it is a core, which is no program.
@@ -12,10 +12,12 @@ export async function elfId(file, head) {
 	if (head.getUint16(16, little) === ET_CORE)
 		return null;
 	const table = word(head, wide ? 32 : 28), size = head.getUint16(wide ? 54 : 42, little), count = head.getUint16(wide ? 56 : 44, little);
-	const headers = await viewOf(file, table, size * count);
-	for (let at = 0; size >= (wide ? 56 : 32) && at + size <= headers.byteLength; at += size) {
+	const headers = await viewOf(file, table, Math.min(size * count, HEADERS_MAX));
+	let left = SEGMENTS_MAX;
+	for (let at = 0; left && size >= (wide ? 56 : 32) && at + size <= headers.byteLength; at += size) {
 		if (headers.getUint32(at, little) !== PT_NOTE)
 			continue;
+		left--;
 		const from = word(headers, at + (wide ? 8 : 4)), length = word(headers, at + (wide ? 32 : 16));
 		const id = idInNotes(await viewOf(file, from, Math.min(length, NOTES_MAX)), little);
 		if (id)

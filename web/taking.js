@@ -23,6 +23,8 @@ export function takeTexts(take, refuse, begin, giveId) {
 			if (folder)
 				file = await fileOfBundle(folder);
 			const found = await programId(file), text = found ? "" : await textOfFile(file);
+			if (found && file.name.includes("="))
+				throw new Error(`has the id ${found.id}, but = in its name, to which no id can be given`);
 			if (wanted() && found)
 				giveId(file.name, found);
 			else if (wanted())

@@ -23,7 +23,7 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 BOUND = 90
 SHOTS = os.environ.get("SCREENSHOTS", os.path.join(ROOT, "build", "screenshots"))
 AXE = "4.10.2"
-SIZES = {"wide": (1440, 1000), "phone": (390, 844)}
+SIZES = {"wide": (1280, 900), "phone": (360, 780)}
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202eevil</script>&amp;" + "A" * 100_000
 APP = ["app", debug_id("app")]
