@@ -139,11 +139,11 @@ def bare(text):
 
 
 def lost_in_report(seen, text):
-    """Lines that are not painted as the server writes them; of a long text those in sight, perhaps with an ellipsis."""
+    """Lines that are not painted as the server writes them; of a long text those in sight, of which the last may be cut."""
     lines = [line for line in map(bare, text.split("\n")) if line]
     rows = [bare(row) for row in seen["report"]]
-    pairs = list(zip(lines, rows)) if seen["long"] else list(itertools.zip_longest(lines, rows))
-    return [(line, row) for line, row in pairs if line != row and not (row and row[-1] == "…" and line.startswith(row[:-1]))]
+    pairs = zip(lines, rows[:-1]) if seen["long"] else itertools.zip_longest(lines, rows)
+    return [(line, row) for line, row in pairs if line != row]
 
 
 def lost_in_frames(seen, reply):
