@@ -277,7 +277,8 @@ enum err pdb_sources_open(struct pdb *p, struct error *e)
 void pdb_close(struct pdb *p)
 {
 	struct msf_bytes *all[] = {&p->srcsrv, &p->link, &p->info, &p->dbi, &p->names, &p->header_bytes,
-	        &p->own_header_bytes, &p->move_bytes, &p->types.stream, &p->ids.stream};
+	        &p->own_header_bytes, &p->move_bytes, &p->types.stream, &p->ids.stream, &p->types.hash_stream,
+	        &p->ids.hash_stream};
 	for (size_t i = 0; i < sizeof all / sizeof *all && p->msf.file; i++)
 		msf_bytes_release(&p->msf, all[i]);
 	for (size_t i = 0; p->exports && i < p->module_count; i++)
@@ -290,6 +291,7 @@ void pdb_close(struct pdb *p)
 	map64_release(&p->imported);
 	pdb_sources_release(&p->sources);
 	free(p->types.places);
+	free(p->types.by_bucket);
 	free(p->ids.places);
 	free(p->modules);
 	free(p->contributions);

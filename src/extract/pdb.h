@@ -35,9 +35,12 @@ struct pdb_move {
 
 /* A stream of types: records of an index each, and from where to look for one. */
 struct pdb_types {
-	struct msf_bytes stream;
-	struct str records;
-	uint32_t first, end; /* indices */
+	struct msf_bytes stream, hash_stream;
+	struct str records, hashes; /* hashes: of each record 4 bytes: that of its name, modulo buckets */
+	uint32_t first, end;        /* indices */
+	uint32_t buckets;
+	uint32_t *by_bucket; /* numbers of records + 1: the first one of each bucket, then the next one of each record.
+	                        Made when one is looked for, guarded by the PDB's lock */
 	struct pdb_place {
 		uint32_t index, offset;
 	} * places;

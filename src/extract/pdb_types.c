@@ -15,7 +15,10 @@
 enum {
 	STREAM_TYPES = 2,
 	STREAM_IDS = 4,
-	HEADER = 56,               /* bytes of a stream of types */
+	HEADER = 56, /* bytes of a stream of types */
+	HASH_BYTES = 4,
+	BUCKETS_MAX = 1 << 20,
+	BUCKET_MAX = 64,           /* records of one that are looked at */
 	FIRST_INDEX = 0x1000,      /* smaller ones are types by themselves */
 	PLACE_GAP_MAX = 256 << 10, /* bytes from one place to the next; linkers write one every 8 KiB */
 	PLACE_EVERY = 64,          /* records, where we make them */
@@ -50,6 +53,7 @@ enum {
 	LF_STRUCTURE_19 = 0x1609,
 	LF_NUMERIC = 0x8000, /* smaller numbers are themselves */
 	FORWARD = 0x80,      /* of a class: it is described elsewhere */
+	SCOPED = 0x100,      /* it is in a function */
 	MODE_MEMBER = 2,     /* of a pointer */
 	MODE_METHOD = 3,
 };
@@ -90,9 +94,14 @@ static enum err make_places(struct pdb_types *t, struct error *e)
 	return ERR_OK;
 }
 
+static struct str part_of(struct str s, uint32_t offset, uint32_t len)
+{
+	struct reader r = reader_at(s, offset);
+	return str_first((struct str){(const char *)r.at, (size_t)(r.end - r.at)}, len);
+}
+
 static enum err open_stream(struct pdb *p, uint32_t stream, struct pdb_types *t, struct error *e)
 {
-	struct msf_bytes places;
 	enum err err = msf_read(&p->msf, stream, &t->stream, e);
 	struct str s = t->stream.bytes;
 	if (err || s.len < HEADER)
@@ -104,14 +113,13 @@ static enum err open_stream(struct pdb *p, uint32_t stream, struct pdb_types *t,
 	t->first = get_u32(h + 8);
 	t->end = get_u32(h + 12);
 	t->records = str_first((struct str){s.data + size, s.len - size}, get_u32(h + 16));
-	err = msf_read(&p->msf, get_u16(h + 20), &places, e);
+	err = msf_read(&p->msf, get_u16(h + 20), &t->hash_stream, e);
 	if (err)
 		return err;
-	struct reader pairs = reader_at(places.bytes, get_u32(h + 40));
-	bool ok = take_places(
-	        t, str_first((struct str){(const char *)pairs.at, (size_t)(pairs.end - pairs.at)}, get_u32(h + 44)));
-	msf_bytes_release(&p->msf, &places);
-	return ok ? ERR_OK : make_places(t, e);
+	t->buckets = get_u32(h + 24) == HASH_BYTES ? get_u32(h + 28) : 0;
+	t->hashes = part_of(t->hash_stream.bytes, get_u32(h + 32), get_u32(h + 36));
+	return take_places(t, part_of(t->hash_stream.bytes, get_u32(h + 40), get_u32(h + 44))) ? ERR_OK
+	                                                                                       : make_places(t, e);
 }
 
 /* The last part of a module's name, in lower case. */
@@ -421,42 +429,102 @@ static bool get_type(struct pdb_namer *n, uint32_t *index, struct type *t)
 	       find_record(n, &n->p->types, *index, &t->kind, &t->r);
 }
 
-/* The name of a class, union or enumeration, and its size; none of others. */
-static struct str name_of_class(struct type t, uint64_t *size, bool *forward)
+/* A class, union or enumeration. */
+struct class
 {
-	uint64_t properties = 0;
-	*size = 0;
+	struct str name, unique; /* unique: the decorated name */
+	uint64_t size, properties;
+};
+
+/* Empty of other types. */
+static struct class read_class(struct type t)
+{
+	struct class c = {.name = {"", 0}, .unique = {"", 0}};
 	switch (t.kind) {
 	case LF_CLASS:
 	case LF_STRUCTURE:
 	case LF_INTERFACE:
 	case LF_UNION:
 		read_skip(&t.r, 2);
-		properties = read_fixed(&t.r, 2, false);
+		c.properties = read_fixed(&t.r, 2, false);
 		read_skip(&t.r, t.kind == LF_UNION ? 4 : 12);
-		*size = read_number(&t.r);
+		c.size = read_number(&t.r);
 		break;
 	case LF_CLASS_19:
 	case LF_STRUCTURE_19:
-		properties = read_fixed(&t.r, 4, false);
+		c.properties = read_fixed(&t.r, 4, false);
 		read_skip(&t.r, 14);
-		*size = read_number(&t.r);
+		c.size = read_number(&t.r);
 		break;
 	case LF_ENUM:
 		read_skip(&t.r, 12);
 		break;
 	default:
-		return (struct str){"", 0};
+		return c;
 	}
-	*forward = properties & FORWARD;
-	return read_text(&t.r);
+	c.name = read_text(&t.r);
+	c.unique = read_text(&t.r);
+	return c;
+}
+
+/* Of the name by which linkers list a class. */
+static uint32_t hash_of_class(struct str s)
+{
+	uint32_t hash = 0;
+	struct reader r = reader_at(s, 0);
+	for (unsigned n = 4; n > 0; n /= 2)
+		while ((size_t)(r.end - r.at) >= n)
+			hash ^= (uint32_t)read_fixed(&r, n, false);
+	hash |= 0x20202020;
+	hash ^= hash >> 11;
+	return hash ^ hash >> 16;
+}
+
+/* False: there is nothing to look in. */
+static bool list_buckets(struct pdb *p)
+{
+	struct pdb_types *t = &p->types;
+	size_t count = t->hashes.len / HASH_BYTES;
+	pthread_mutex_lock(&p->lock);
+	if (!t->by_bucket && t->buckets && t->buckets <= BUCKETS_MAX) {
+		t->by_bucket = calloc(t->buckets + count, sizeof *t->by_bucket);
+		for (size_t i = count; i > 0 && t->by_bucket; i--) {
+			uint32_t bucket = get_u32((const uint8_t *)t->hashes.data + HASH_BYTES * (i - 1)) % t->buckets;
+			t->by_bucket[t->buckets + i - 1] = t->by_bucket[bucket];
+			t->by_bucket[bucket] = (uint32_t)i;
+		}
+	}
+	bool ok = t->by_bucket;
+	pthread_mutex_unlock(&p->lock);
+	return ok;
+}
+
+/* The size that another record of the same class says; 0: none does. */
+static uint64_t size_elsewhere(struct pdb_namer *n, uint32_t index, const struct type *t, const struct class *c)
+{
+	const struct pdb_types *types = &n->p->types;
+	const bool scoped = c->properties & SCOPED;
+	const struct str key = scoped ? c->unique : c->name;
+	uint64_t size = map64_get(&n->sizes, index);
+	if (size || !list_buckets(n->p))
+		return size ? size - 1 : 0;
+	uint32_t at = types->by_bucket[hash_of_class(key) % types->buckets];
+	for (unsigned looked = 0; at && !size && looked < BUCKET_MAX;
+	        looked++, at = types->by_bucket[types->buckets + at - 1]) {
+		struct type other;
+		if (!find_record(n, types, types->first + at - 1, &other.kind, &other.r) || other.kind != t->kind)
+			continue;
+		const struct class found = read_class(other);
+		size = !(found.properties & FORWARD) && str_equal(scoped ? found.unique : found.name, key) ? found.size
+		                                                                                           : 0;
+	}
+	map64_put(&n->sizes, index, size + 1);
+	return size;
 }
 
 static uint64_t size_of(struct pdb_namer *n, uint32_t index, unsigned depth)
 {
 	struct type t;
-	uint64_t size = 0;
-	bool forward;
 	if (!get_type(n, &index, &t))
 		return index < FIRST_INDEX ? basic_size(index) : 0;
 	if (depth >= DEPTH_MAX)
@@ -475,8 +543,8 @@ static uint64_t size_of(struct pdb_namer *n, uint32_t index, unsigned depth)
 		read_skip(&t.r, 4);
 		return size_of(n, (uint32_t)read_fixed(&t.r, 4, false), depth + 1);
 	}
-	name_of_class(t, &size, &forward);
-	return size;
+	const struct class c = read_class(t);
+	return c.properties & FORWARD ? size_elsewhere(n, index, &t, &c) : c.size;
 }
 
 /* What a declaration has before the name, and behind it. */
@@ -583,8 +651,6 @@ static void put_before(struct pdb_namer *n, uint32_t index, unsigned depth)
 {
 	struct type t;
 	struct function_type f;
-	uint64_t size;
-	bool forward;
 	if (depth > DEPTH_MAX || !get_type(n, &index, &t)) {
 		put(n, index < FIRST_INDEX && depth <= DEPTH_MAX ? basic_name(index) : "?");
 		put(n, index < FIRST_INDEX && (index & 0xf00) && index != 0x103 ? " *" : "");
@@ -611,7 +677,7 @@ static void put_before(struct pdb_namer *n, uint32_t index, unsigned depth)
 			put_before(n, f.result, depth + 1);
 		break;
 	default:
-		put_str(n, name_of_class(t, &size, &forward));
+		put_str(n, read_class(t).name);
 	}
 }
 
@@ -806,6 +872,7 @@ void pdb_namer_release(struct pdb_namer *n)
 	for (size_t i = 0; i < PDB_NEAR; i++)
 		free(n->near[i].offsets);
 	map64_release(&n->by_import);
+	map64_release(&n->sizes);
 	buffer_release(&n->text);
 }
 

@@ -16,6 +16,7 @@ struct pdb_namer {
 	struct intern *strings; /* holds all names */
 	uint64_t *by_id;        /* addresses of names, by index from the first one on; of the whole file */
 	struct map64 by_import; /* the same by an index that means something in one module only */
+	struct map64 sizes;     /* of classes whose own record does not say it, + 1, by index */
 	struct str imports;     /* of the module */
 	struct buffer text;
 	unsigned steps; /* of the name that is made */

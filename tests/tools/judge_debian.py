@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """judge_debian.py [--dump-syms COMMAND] [--only KIND]... [--count N] [--seed N] FOLDER: how the server names programs of Debian 12, and
-programs of Windows and macOS that clang and MinGW-w64 make; of these also what symbtool says, and a server to which it has pushed.
+programs of Windows and macOS that clang and MinGW-w64 make, and one of npm with its PDB file; of these also what symbtool says, and a server to which it has pushed.
 
 Into FOLDER, which may be used again, come packages of Debian's archive with their debug symbols, and programs that Debian's compilers
 make from its source code or from that below; those whose compiler is not installed are left out. Names are compared whole: with scopes,
 arguments of templates and parameters. A server with `elf+file://` is asked for the names of N addresses in each program's .text: cold, warm, after a
-restart and on another host, which must be the same. Judges are addr2line, llvm-symbolizer and elfutils' eu-addr2line. With --dump-syms
+restart and on another host, which must be the same. Judges are addr2line, llvm-symbolizer, elfutils' eu-addr2line, and for that of npm pdb-addr2line, which cargo fetches. With --dump-syms
 (Mozilla's, with --inlines) the same is asked of a server that has .sym files of these debug files. FOLDER/differences.txt has each difference. Ends with 1 if
 answers were not the same, or more than one in a thousand from debug files differs from all judges."""
 import argparse
@@ -454,6 +454,10 @@ PLATFORMS = {
     "Mach-O arm64": ("mac-arm64.dSYM/Contents/Resources/DWARF/mac-arm64", "mac-arm64.dSYM/Contents/Resources/DWARF/mac-arm64"),
     "Mach-O x86-64": ("mac-x86_64.dSYM/Contents/Resources/DWARF/mac-x86_64", "mac-x86_64.dSYM/Contents/Resources/DWARF/mac-x86_64"),
 }
+LTCG = "PDB LTCG"  # a real one, of Microsoft's compiler with link-time code generation, which llvm-symbolizer cannot read
+LTCG_FILE = "package/prebuilds/win32-x64/winpty-agent"
+LTCG_PACKAGE = "node-pty@1.1.0"  # of npm
+KINDS = [*PLATFORMS, LTCG]
 Made = collections.namedtuple("Made", "kind name")
 MINGW = "x86_64-w64-mingw32-g++"
 
@@ -478,12 +482,67 @@ def by_push(symbtool, path, pushed, module, offsets):
         return ask(s.client, module, offsets)
 
 
+CRATE = """[package]
+name = "judge"
+version = "0.1.0"
+edition = "2021"
+[dependencies]
+pdb-addr2line = "=0.11.2"
+"""
+JUDGE = r"""use std::io::BufRead;
+fn main() {
+    let pdb = pdb_addr2line::pdb::PDB::open(std::fs::File::open(std::env::args().nth(1).unwrap()).unwrap()).unwrap();
+    let data = pdb_addr2line::ContextPdbData::try_from_pdb(pdb).unwrap();
+    for line in std::io::stdin().lock().lines() {
+        let context = data.make_context().unwrap();
+        let found = context.find_frames(line.unwrap().parse().unwrap()).unwrap();
+        let frames = found.map_or(vec![], |f| f.frames);
+        let told = frames.into_iter().map(|f| format!("{}\t{}\t{}", f.function.unwrap_or_default(), f.file.unwrap_or_default(), f.line.unwrap_or(0)));
+        println!("{}", told.collect::<Vec<_>>().join("\x1e"));
+    }
+}
+"""
+
+
+def fetch_ltcg(folder):
+    """A PDB file of an npm package, and the program that pdb-addr2line is for this."""
+    crate = f"{folder}/pdb-judge"
+    os.makedirs(f"{crate}/src", exist_ok=True)
+    for name, text in (("Cargo.toml", CRATE), ("src/main.rs", JUDGE)):
+        with open(f"{crate}/{name}", "w", encoding="utf-8") as out:
+            out.write(text)
+    run("cargo", "build", "-q", "--release", cwd=crate)
+    package = run("npm", "pack", "--silent", LTCG_PACKAGE, cwd=folder).strip()
+    shutil.unpack_archive(f"{folder}/{package}", folder)
+    return f"{folder}/{LTCG_FILE}.pdb", f"{folder}/{LTCG_FILE}.exe"
+
+
+def as_dump_syms(name):
+    """A name of pdb-addr2line."""
+    name = re.sub(r"(?<=[^ *&])([*&]+)", r" \1", name).replace("<NoType>", "...")
+    return re.sub(r"operator (?=[*&])", "operator", re.sub(r"((?:\[\d+\])+) &", r" (&)\1", name))
+
+
+def by_pdb_addr2line(folder, path, section, addresses, base):
+    """As a judge has it, of code that has lines by llvm-pdbutil: for other code it has those of the function before. It takes names of inlined
+    calls from another module, unless it begins anew for each address; and std::nullptr_t for void *: there it is not asked."""
+    blocks = [(int(start, 16), int(end, 16)) for start, end in re.findall(r"^ +0001:([0-9A-F]+)-([0-9A-F]+),", run("llvm-pdbutil", "dump", "-l", path), re.MULTILINE)]
+    covered = {at for start, end in blocks for at in range(start, end)}
+    addresses = [address for address in addresses if address - base - section in covered]
+    out = run(f"{folder}/pdb-judge/target/release/judge", path, input="".join(f"{address - base}\n" for address in addresses))
+    told = {}
+    for address, line in zip(addresses, out.split("\n")):
+        frames = [frame.split("\t") for frame in line.split("\x1e") if frame]
+        told[address] = [(as_dump_syms(name), file, int(number)) for name, file, number in frames]
+    return {address: said for address, said in told.items() if not any("void *&&" in name for name, _, _ in said)}
+
+
 def judge_platform(kind, made, a, log):
     """CodeView has no line 0, which DWARF has for code of no line: such addresses are left out."""
-    path, judged = map(made.path, PLATFORMS[kind])
+    path, judged = fetch_ltcg(a.folder) if kind == LTCG else map(made.path, PLATFORMS[kind])
     if kind == "PE MinGW":
         run(MINGW, "-O2", "-g", "-w", "-I", SOURCES, "-I", f"{SOURCES}/inc", f"{SOURCES}/tmpl.cpp", f"{SOURCES}/tmpl2.cpp", "-o", path)
-    if kind.startswith("PDB"):  # LLVM would read that
+    if kind.startswith("PDB") and kind != LTCG:  # LLVM would read that
         with open(judged, "rb") as file:
             data = bytearray(file.read())
         optional = int.from_bytes(data[0x3C:0x40], "little") + 24
@@ -499,9 +558,12 @@ def judge_platform(kind, made, a, log):
     start = numbers[0]
     base = 0x100000000 if kind.startswith("Mach") else 0x400000 if "x86" in kind else 0x140000000
     start += 0 if kind.startswith("Mach") else base
-    addresses = sorted(random.Random(a.seed).sample(range(start, start + numbers[1]), min(a.count, numbers[1])))
-    told = {address: [(microsofts(name), file, line) for name, file, line in said] for address, said in check.llvm_symbolizer(judged, addresses).items()}
-    addresses = [address for address in addresses if told.get(address) and all(line for _, _, line in told[address])]
+    addresses = random.Random(a.seed).sample(range(start, start + numbers[1]), min(2 * a.count, numbers[1]))  # some have no lines
+    if kind == LTCG:
+        told = by_pdb_addr2line(a.folder, path, numbers[0], addresses, base)
+    else:
+        told = {address: [(microsofts(name), file, line) for name, file, line in said] for address, said in check.llvm_symbolizer(judged, addresses).items()}
+    addresses = sorted([address for address in addresses if told.get(address) and all(name and line for name, _, line in told[address])][: a.count])
     root = f"{a.folder}/{kind.replace(' ', '-')}"
     uuid = ids["build_id"]
     code_id = uuid[:8].upper() + uuid[8:].lstrip("0")
@@ -515,7 +577,7 @@ def judge_platform(kind, made, a, log):
     pdb = kind.startswith("PDB")  # it knows offsets only
     check.check(kind, by_symbtool(symbtool, path, offsets if pdb else addresses) == got, "symbtool has other answers")
     check.check(kind, by_push(symbtool, path, f"{root}/pushed", module, offsets) == got, "what is pushed has other answers")
-    judges = {"llvm-symbolizer": told}
+    judges = {"pdb-addr2line" if kind == LTCG else "llvm-symbolizer": told}
     if kind == "PE MinGW":  # labels are no functions, as which LLVM takes them
         judges["addr2line"] = check.addr2line(judged, addresses)
     show(program, "debug file", len(addresses), counted("debug file", program, addresses, got, judges, {}, log), stable, "")
@@ -531,7 +593,7 @@ def show(program, source, total, counts, stable, equal):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dump-syms")
-    parser.add_argument("--only", action="append", choices=[*PROGRAMS, *PLATFORMS])
+    parser.add_argument("--only", action="append", choices=[*PROGRAMS, *KINDS])
     parser.add_argument("--count", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("folder")
@@ -544,12 +606,17 @@ def main():
     print("|" + "---|" * len(columns))
     with all_architectures(archive), open(f"{folder}/differences.txt", "w", encoding="utf-8") as log:
         made = Platforms(folder) if any(kind in PLATFORMS for kind in a.only or PLATFORMS) else None
-        for kind in a.only or [*PROGRAMS, *PLATFORMS]:
+        for kind in a.only or [*PROGRAMS, *KINDS]:
             if kind == "PE MinGW" and not shutil.which(MINGW):
                 print("left out", kind, "as there is no", MINGW)
                 continue
-            if kind in PLATFORMS:
-                judge_platform(kind, made, a, log)
+            if kind in KINDS:
+                try:
+                    judge_platform(kind, made, a, log)
+                except (OSError, subprocess.CalledProcessError) as e:
+                    if kind != LTCG:
+                        raise
+                    print("left out", kind, "as it could not be fetched:", e)
                 continue
             if PROGRAMS[kind][0] is None and not shutil.which(PROGRAMS[kind][1][0]):
                 print("left out", kind, "as there is no", PROGRAMS[kind][1][0])
