@@ -118,7 +118,7 @@ def measure(world, options):
             with contextlib.suppress(OSError):
                 waiting.append(max(world.metrics("symbolicated_(loads_waiting_for_processor)").values(), default=0))
 
-    victim = siege.Victim(world.nginx.port)
+    victim = siege.Victim(world.nginx.port, world.key)
     victim.start()
     time.sleep(ALONE)
     threading.Thread(target=watch, daemon=True).start()
