@@ -12,7 +12,7 @@ import pytest
 from browser import CHROMIUM, DRIVER, Page, browser
 from stack import ROOT, Stack
 from test_filter import run_filter
-from test_formats import CRASH, IDS
+from test_formats import CRASH, IDS, MODULES, PLACE, PREFIXES, SAMPLES, one, read  # noqa: F401
 from test_windows_texts import ID, PLACES
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromium-driver are not installed")]
@@ -208,3 +208,50 @@ def test_every_sample_in_every_view(page, stack):
                 if bad:
                     lost.append(f"{os.path.basename(path)} {kind} {view}: {len(bad)}, such as {bad[:2]}")
     assert not lost, "\n".join(lost)
+
+
+# Asks as the page does, and makes of each reply what its Report shows, by the page's own modules: [text, JSON's frames] of each.
+REPORTS = """
+const [texts, modules, done] = arguments;
+(async () => {
+    const out = [];
+    for (const text of texts) {
+        const { url, body, headers } = use("request.js").requestOf(text, modules);
+        const { frames } = await (await fetch(url, { method: "POST", body, headers })).json();
+        out.push([new (use("annotated.js").Annotated)(body, frames).text(), frames]);
+    }
+    return out;
+})().then(done, problem => done({ problem: String(problem) }));
+"""
+
+
+def named(frames):
+    """What a reply in JSON has of each frame that was looked up: its calls, as PLACE finds them in a text."""
+    calls = [[*frame.get("inlines", []), frame] for frame in frames if not frame.get("named")]
+    return [[f"{one['function']} at {one['file']}:{one['line']}" for one in stack if "line" in one] for stack in calls]
+
+
+# Of whose frames some are not found: "12:10: 0xf5144d  [node]" below "12: 9: 0x…" may have either number.
+AMBIGUOUS = {"node": ["app.log:12:", "app.log-12-", "12:"]}
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sample_behind_prefixes_is_the_same_everywhere(sample, page, one, tmp_path):  # noqa: F811
+    """Its frames, names and bytes in texts of the server, in JSON, in the page's Report and by symbtool."""
+    modules = [f"{module}={IDS[module]}" for module in MODULES]
+    lines = read(sample + ".txt").splitlines(True)
+    texts = ["".join(prefix + line for line in lines) + "the end\n" for prefix in ["", *PREFIXES]]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i:03}").write_text(text)
+    by_text = [one.client.post("/symbolicate/text?" + "&".join(f"module={module}" for module in modules), text.encode()).text for text in texts]
+    page.driver.get(f"http://127.0.0.1:{one.node.nginx.port}/symbolicate/")
+    replies = page.driver.execute_async_script(REPORTS, texts, "\n".join(modules))
+    assert isinstance(replies, list), replies
+    files = [str(tmp_path / f"{i:03}") for i in range(len(texts))]
+    by_symbtool = run_filter("", "--url", f"http://127.0.0.1:{one.node.nginx.port}", *[word for module in modules for word in ("--module", module)], *files)
+    assert [text for text, _ in replies] == by_text
+    assert by_symbtool.stdout.decode() == "".join(by_text)
+    found = [named(frames) for _, frames in replies]
+    assert [prefix for prefix, frames in zip(PREFIXES, found[1:]) if frames != found[0]] == AMBIGUOUS.get(sample, [])
+    assert [prefix for prefix, text in zip(PREFIXES, by_text[1:]) if PLACE.findall(text) != PLACE.findall(by_text[0])] == []
+    assert PLACE.findall(by_text[0]) == PLACE.findall("\n".join(place for stack in found[0] for place in stack))
