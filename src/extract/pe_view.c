@@ -46,11 +46,12 @@ struct pe_reader {
 
 uint16_t pe_view_machine(uint16_t machine)
 {
-	return machine == PE_X86_64    ? EM_X86_64
-	       : machine == PE_I386    ? EM_386
-	       : machine == PE_AARCH64 ? EM_AARCH64
-	       : machine == PE_ARM     ? EM_ARM
-	                               : EM_NONE;
+	enum { ARM64EC = 0xa641, ARM64X = 0xa64e }; /* of PDB files only */
+	return machine == PE_X86_64                                               ? EM_X86_64
+	       : machine == PE_I386                                               ? EM_386
+	       : machine == PE_AARCH64 || machine == ARM64EC || machine == ARM64X ? EM_AARCH64
+	       : machine == PE_ARM                                                ? EM_ARM
+	                                                                          : EM_NONE;
 }
 
 struct str pe_plain_name(struct str name, uint16_t elf_machine)

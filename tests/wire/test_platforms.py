@@ -165,6 +165,51 @@ def test_few_addresses_of_a_pdb_have_what_all_have(made):
         assert local(made.path("x64-both.pdb"), [offsets[i]]) == [dwarf[i]], hex(offsets[i])
 
 
+def test_a_pdb_with_a_damaged_module_says_what_the_others_say(made, tmp_path):
+    """The length of a symbol leads out of its module: it and what follows it there is lost, and told."""
+    NAME_AT, PROCEDURES = 39, (0x1110, 0x1147)  # S_GPROC32, S_GPROC32_ID: bytes before the name
+    with open(made.path("x64-both.pdb"), "rb") as file:
+        data = bytearray(file.read())
+    records = [m.start() - NAME_AT for m in re.finditer(rb"m1_f0\0", data)]
+    (record,) = [at for at in records if int.from_bytes(data[at + 2 : at + 4], "little") in PROCEDURES]
+    data[record : record + 2] = b"\xf0\xff"
+    path = tmp_path / "damaged.pdb"
+    path.write_bytes(data)
+    program = made.path("x64-both.exe")
+    offsets = draw(program)
+    dwarf = local(program, [IMAGE_BASE["x64"] + a for a in offsets])
+    done = run("symbolicate", "--json", path, *map(hex, offsets))
+    said = run("extract", "--dry-run", "-o", tmp_path, path).stderr
+    assert re.search(r"1 of \d+ units of debug data are malformed, the functions of \d cannot be read; the first: PDB: a symbol of a module is cut off", said), said
+    kept = lost = 0
+    for want, frame in zip(dwarf, v5_frames(done.stdout), strict=True):
+        if not want or not all(f[2] for f in want):
+            continue
+        got, of_it = chain(frame), want[-1][0].startswith(("m1_", "lm1_"))
+        assert got == want if not of_it else not got or got[-1][0] == want[-1][0], (got, want)
+        kept += not of_it
+        lost += got != want
+    assert kept > COUNT // 3 and lost > COUNT // 8
+
+
+@pytest.mark.parametrize("machine", [0xA641, 0xA64E], ids=["arm64EC", "arm64X"])
+def test_code_of_arm64_that_calls_x64_is_code_of_arm64(made, machine, tmp_path):
+    """Such PDB files have machines of their own (IMAGE_FILE_MACHINE_ARM64EC, _ARM64X)."""
+    with open(made.path("arm64-both.pdb"), "rb") as file:
+        data = bytearray(file.read())
+    at = data.index(b"\xff\xff\xff\xff" + (19990903).to_bytes(4, "little")) + 58  # in the stream of debug data
+    assert int.from_bytes(data[at : at + 2], "little") == 0xAA64
+    data[at : at + 2] = machine.to_bytes(2, "little")
+    path = tmp_path / "other.pdb"
+    path.write_bytes(data)
+    program = made.path("arm64-both.exe")
+    offsets = draw(program, 60)
+    dwarf = local(program, [IMAGE_BASE["arm64"] + a for a in offsets])
+    got = local(str(path), offsets)
+    told = [i for i, frames in enumerate(dwarf) if frames and all(f[2] for f in frames)]
+    assert len(told) > 30 and not differing([got[i] for i in told], [dwarf[i] for i in told], [offsets[i] for i in told])
+
+
 def test_names_are_those_of_dump_syms(made):
     """Types of arguments, without return types, "class" and "static"; decorated names the same."""
     out = run("extract", "-o", made.folder, "--json", made.path("x64.pdb"))
