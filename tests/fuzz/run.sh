@@ -37,10 +37,15 @@ cabinet | dwp | gopclntab | helper | pdb_sources | sections | undecorate | view 
 esac
 libs=$(pkg-config --libs libcurl libmemcached jansson zlib liblz4 libzstd libxxhash libcrypto expat libarchive; pkg-config --libs libisal 2>/dev/null || :)
 if [ ! -e "$build/Makefile" ]; then
-	tests/tools/build.sh "$build" --enable-sanitizer=address "CC=$compiler" "CFLAGS=-O2 -g $watched" "LIBS=$coverage"
+	[ -x configure ] || autoreconf -i
+	mkdir -p "$build"
+	(cd "$build" && ../../configure -q --enable-sanitizer=address "CC=$compiler")
 fi
+compile() {
+	make -s -C "$build" "CFLAGS=-O2 -g $watched" "LDFLAGS=$coverage" "$@"
+}
 # shellcheck disable=SC2086
-make -s -C "$build" $own
+compile $own
 commit=$(git rev-parse --short HEAD)
 # shellcheck disable=SC2086
 "$compiler" -std=c11 -O2 -g -pthread $watched -fsanitize=address,undefined -fno-sanitize-recover=undefined -I"$build" -Isrc \
@@ -48,7 +53,7 @@ commit=$(git rev-parse --short HEAD)
 mkdir -p "$inputs" "$found_in"
 # Pages of another format are refused at their first bytes.
 if [ "$target" = page ]; then
-	make -s -C "$build" tests/fuzz/page_seeds
+	compile tests/fuzz/page_seeds
 	"$build/tests/fuzz/page_seeds" "$inputs" tests/data/sym/*.sym tests/data/offmap/*.sym
 fi
 set -- "$inputs" "tests/fuzz/corpus/$target"
