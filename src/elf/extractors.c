@@ -186,7 +186,7 @@ struct reading {
 	int64_t deadline;
 	struct given {
 		int file;
-		off_t size;
+		struct stat state;
 	} given[1 + WANTS_MAX]; /* all files that it has, the job's first; the others are this reading's own */
 	unsigned given_count, wants;
 	bool known, begun, ended; /* the build id was right; instructions follow; nothing follows */
@@ -279,8 +279,9 @@ static enum err check_id(struct reading *s, struct error *e)
 
 static void note_file(struct reading *s, int file)
 {
-	struct stat st;
-	s->given[s->given_count++] = (struct given){file, fstat(file, &st) == 0 ? st.st_size : 0};
+	struct given *g = &s->given[s->given_count++];
+	*g = (struct given){.file = file};
+	fstat(file, &g->state);
 }
 
 static enum err give_file(struct reading *s, struct error *e)
@@ -447,6 +448,13 @@ static enum err run_reading(struct reading *s, struct error *e)
 
 /* ---- whose fault it is ---- */
 
+static bool has_changed(const struct given *g)
+{
+	struct stat now;
+	return fstat(g->file, &now) != 0 || now.st_size != g->state.st_size ||
+	       now.st_mtim.tv_sec != g->state.st_mtim.tv_sec || now.st_mtim.tv_nsec != g->state.st_mtim.tv_nsec;
+}
+
 static enum err read_whole(const struct given *g, const atomic_bool *cancel, struct error *e)
 {
 	char block[32 << 10];
@@ -454,8 +462,6 @@ static enum err read_whole(const struct given *g, const atomic_bool *cancel, str
 	ssize_t n;
 	while ((n = pread(g->file, block, sizeof block, at)) > 0 && !(cancel && atomic_load(cancel)))
 		at += n;
-	if (n == 0 && at < g->size)
-		return error_set(e, ERR_UNAVAILABLE, "the file became shorter while it was read");
 	return n < 0 ? error_set(e, ERR_UNAVAILABLE, "the file cannot be read: %s", strerror(errno)) : ERR_OK;
 }
 
@@ -475,10 +481,13 @@ static enum err check_host(const struct job_limits *l, struct error *e)
 
 /* A disk that fails looks to the reader like a malformed or poor file, or kills it (SIGBUS); a host without memory like
  * a malformed file, or one that needs too much. What the reader says proves nothing, since the file may have taken it
- * over; so both are tried here. A reader that was killed (SIGKILL) counts as the file's fault, since it may have taken
- * the memory that others lacked. */
-static enum err judge_failure(const struct reading *s, enum err err, struct error *e)
+ * over; so both are tried here. Nor does it prove anything of a file that somebody writes. A reader that was killed
+ * (SIGKILL) counts as the file's fault, since it may have taken the memory that others lacked. */
+static enum err judge(const struct reading *s, enum err err, struct error *e)
 {
+	for (unsigned i = 0; i < s->given_count; i++)
+		if (err != ERR_UNAVAILABLE && has_changed(&s->given[i]))
+			return error_set(e, ERR_UNAVAILABLE, "the file changed while it was read");
 	if (err != ERR_CORRUPT && err != ERR_MISSING)
 		return err;
 	enum err own = check_host(&s->job->limits, e);
@@ -503,7 +512,7 @@ enum err extract_file(struct extractors *x, struct extraction *job, struct error
 	if (s.socket >= 0)
 		close(s.socket);
 	reader_process_end(&s.process);
-	err = judge_failure(&s, err, e);
+	err = judge(&s, err, e);
 	while (s.given_count > 1)
 		close(s.given[--s.given_count].file);
 	if (!err)

@@ -89,8 +89,8 @@ struct extraction {
 /* Passes what the file says about its code to the sink, at addresses relative to the image. ERR_MISSING: it says
  * nothing; ERR_CORRUPT: it is malformed, another file than asked for, or its reader died: the text says of what, and
  * what it was doing; ERR_TOO_LARGE: there is no room for its reader's memory; ERR_UNAVAILABLE: cancelled, there is no
- * helper, or this host cannot read the file either, or lacks what a reader may take; ERR_NO_MEMORY of this process;
- * what the sink returns. In any case its reader has ended. */
+ * helper, a file changed meanwhile, or this host cannot read one either, or lacks what a reader may take; ERR_NO_MEMORY
+ * of this process; what the sink returns. In any case its reader has ended. */
 enum err extract_file(struct extractors *x, struct extraction *job, struct error *e);
 
 #endif

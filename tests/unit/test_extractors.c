@@ -634,16 +634,21 @@ static int cut_file(void *arg, const struct build_id *id, struct str name)
 	return -1;
 }
 
-static void check_cut(off_t to)
+static int copy_of(int fd)
 {
 	static uint8_t bytes[1 << 20];
+	ssize_t len = pread(fd, bytes, sizeof bytes, 0);
+	assert_in_range(len, 8192 + 1, sizeof bytes - 1);
+	return file_of(bytes, (size_t)len);
+}
+
+static void check_cut(off_t to)
+{
 	uint64_t base;
 	struct tally t = {0};
 	struct error e = {0};
 	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
-	ssize_t len = read(fd, bytes, sizeof bytes);
-	assert_in_range(len, to + 1, sizeof bytes - 1);
-	struct cutting c = {.file = file_of(bytes, (size_t)len), .len = to};
+	struct cutting c = {.file = copy_of(fd), .len = to};
 	struct build_id id = id_of(fd, &base);
 	struct build_id_question question = question_of(&id);
 	struct extraction job = {.file = c.file,
@@ -654,7 +659,7 @@ static void check_cut(off_t to)
 	        .provide_arg = &c};
 	assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
 	assert_true(c.done);
-	assert_string_equal(e.text, "the file became shorter while it was read");
+	assert_string_equal(e.text, "the file changed while it was read");
 	close(c.file);
 	close(fd);
 }
@@ -667,6 +672,53 @@ static void test_file_that_vanishes(void **state)
 	check_cut(1);
 	check_cut(4096);
 	check_cut(8192);
+}
+
+static int growing;
+
+static enum err grow_file(void *arg, const struct symbfile_range *r, struct error *e)
+{
+	(void)arg;
+	(void)r;
+	(void)e;
+	assert_int_equal(ftruncate(growing, 1 << 20), 0);
+	return ERR_OK;
+}
+
+static int give_growing(void *arg, const struct build_id *id, struct str name)
+{
+	(void)arg;
+	(void)id;
+	(void)name;
+	return dup(growing);
+}
+
+/* The one that is read, or a further one that its reader has. */
+static void check_growing(bool further)
+{
+	uint64_t base;
+	struct tally t = {0};
+	struct error e = {0};
+	int fd = open(data("c-symtab-x86_64"), O_RDONLY | O_CLOEXEC);
+	growing = copy_of(fd);
+	struct build_id id = id_of(fd, &base);
+	struct build_id_question question = question_of(&id);
+	struct extraction job = {.file = further ? fd : growing,
+	        .limits = limits(),
+	        .question = &question,
+	        .sink = {grow_file, take_pad, &t},
+	        .provide = further ? give_growing : NULL};
+	assert_int_equal(extract_file(helper, &job, &e), ERR_UNAVAILABLE);
+	assert_string_equal(e.text, "the file changed while it was read");
+	close(growing);
+	close(fd);
+}
+
+static void test_file_that_grows(void **state)
+{
+	(void)state;
+	check_growing(false);
+	check_growing(true);
 }
 
 static int stop_reader(void *arg, const struct build_id *id, struct str name)
@@ -1107,6 +1159,7 @@ int main(void)
 	        cmocka_unit_test(test_unreadable_file),
 	        cmocka_unit_test(test_unreadable_further_file),
 	        cmocka_unit_test(test_file_that_vanishes),
+	        cmocka_unit_test(test_file_that_grows),
 	        cmocka_unit_test(test_too_slow),
 	        cmocka_unit_test(test_slow_source),
 	        cmocka_unit_test(test_stopped_helper),

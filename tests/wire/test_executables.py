@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import lzma
+import mmap
 import os
 import random
 import re
@@ -25,7 +26,7 @@ import pytest
 from check_extract import without_section_headers
 from client import job
 from s3 import BUCKET, S3, program_or_fail
-from stack import DAEMON, Bucket, Stack, opened, seed_of, wait_for
+from stack import DAEMON, ROOT, Bucket, Stack, opened, seed_of, wait_for
 from symbols import Symbols
 from test_debuginfod import Place, build_id_of, place, server  # noqa: F401
 from test_symbtool import SYMBTOOL, code_addresses, compile_program, push, run, v5_frames
@@ -1426,3 +1427,27 @@ def test_the_libc_of_debian():
     known = sum(not o.endswith("?") for o in out[1::2])
     assert known > 300 and same >= known * 0.99, (same, known)
     assert sum("function" in f for f in frames) >= known
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not os.path.exists("/dev/fuse"), reason="needs root and /dev/fuse")
+def test_a_folder_that_cannot_be_mapped(tmp_path):
+    """Its files are copied; others are read where they are."""
+    ident = "89815E4BCF35CA114C4C44205044422E1"
+    folder, mount = tmp_path / "folder", tmp_path / "mount"
+    mount.mkdir()
+    (folder / "s.pdb" / ident).mkdir(parents=True)
+    shutil.copy(Path(ROOT, "tests", "fuzz", "corpus", "view", "s.pdb"), folder / "s.pdb" / ident)
+    server = subprocess.Popen([sys.executable, Path(__file__).with_name("unmappable.py"), folder, mount], stdout=subprocess.PIPE, text=True)
+    if server.stdout.readline() != "mounted\n":
+        server.wait()
+        pytest.skip("may not mount")
+    try:
+        with open(mount / "s.pdb" / ident / "s.pdb", "rb") as f, pytest.raises(OSError):
+            mmap.mmap(f.fileno(), 1, mmap.MAP_SHARED, mmap.PROT_READ)
+        for place in mount, folder:
+            with over(place) as s:
+                assert s.client.frames(["s.pdb", ident], [0x1000])[0]["function"] == "start(int, char const *)"
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
+        server.stdout.close()
+        server.wait()
