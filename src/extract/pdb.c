@@ -17,13 +17,10 @@
 
 enum {
 	STREAM_INFO = 1,
-	STREAM_TYPES = 2,
 	STREAM_DBI = 3,
-	STREAM_IDS = 4,
 	NO_STREAM = 0xffff,
 	DBI_HEADER = 64, /* bytes */
 	MODULE_HEADER = 64,
-	SECTION_HEADER = 40,
 	NAMES_HEADER = 12,
 	/* numbers in the list of streams at the end of the DBI stream */
 	MOVES_FROM_SOURCE = 4,
@@ -34,7 +31,7 @@ enum {
 	MODULES_MAX = 0xffff,
 };
 static const uint32_t contributions_1 = 0xf12eba2d, contributions_2 = 0xf13151e4, names_magic = 0xeffeeffe;
-static const uint32_t feature_minimal = 0x494e494d, section_code = 0x20000000;
+static const uint32_t feature_minimal = 0x494e494d;
 
 static enum err damaged(struct error *e, const char *what)
 {
@@ -175,14 +172,14 @@ static enum err read_sections(struct pdb *p, uint32_t stream, struct msf_bytes *
         size_t *count, struct error *e)
 {
 	enum err err = msf_read(&p->msf, stream, bytes, e);
-	size_t n = bytes->bytes.len / SECTION_HEADER;
+	size_t n = bytes->bytes.len / PE_SECTION_HEADER;
 	if (err)
 		return err;
 	*sections = calloc(n + 1, sizeof **sections);
 	if (!*sections)
 		return no_memory(e);
 	for (size_t i = 0; i < n; i++) {
-		const uint8_t *h = (const uint8_t *)bytes->bytes.data + i * SECTION_HEADER;
+		const uint8_t *h = (const uint8_t *)bytes->bytes.data + i * PE_SECTION_HEADER;
 		(*sections)[i] = (struct pdb_section){
 		        .size = get_u32(h + 8), .start = get_u32(h + 12), .flags = get_u32(h + 36)};
 		memcpy((*sections)[i].name, h, 8);
@@ -318,18 +315,9 @@ uint32_t pdb_owner(const struct pdb *p, uint16_t section, uint32_t offset)
 	return c ? c->module : UINT32_MAX;
 }
 
-/* The number of the first move that begins behind address. */
-static size_t move_behind(const struct pdb *p, uint64_t address)
+static bool is_up_to(const void *moves, size_t i, uint64_t address)
 {
-	size_t low = 0, high = p->move_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (p->moves[middle].from <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ((const struct pdb_move *)moves)[i].from <= address;
 }
 
 uint64_t pdb_steps(const struct pdb *p)
@@ -350,7 +338,7 @@ bool pdb_place(const struct pdb *p, uint16_t section, uint32_t offset, uint32_t 
 	uint64_t start = (uint64_t)sections[section - 1].start + offset, end = start + len;
 	if (!p->moves)
 		return take(arg, p->base + start, p->base + end, 0);
-	size_t behind = move_behind(p, start);
+	size_t behind = search_before(p->move_count, is_up_to, p->moves, start);
 	for (uint64_t at = start, next; at < end; at = next) {
 		if (at > start && (*steps)-- == 0) {
 			*steps = 0;
@@ -537,7 +525,7 @@ static enum err add_sections(struct view_builder *b, const struct pdb *p, struct
 		const struct pdb_section *from = &p->sections[i];
 		struct view_section s = {
 		        .address = p->base + from->start, .size = from->size, .type = SHT_NOBITS, .loaded = true};
-		s.code = from->flags & section_code;
+		s.code = from->flags & PE_SECTION_CODE;
 		memcpy(s.name, from->name, sizeof from->name);
 		if (s.code && s.size > 0)
 			err = view_add_section(b, &s, e);

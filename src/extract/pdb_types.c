@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/search.h"
 #include "base/varint.h"
 #include "extract/demangle.h"
 #include "extract/dwarf_bytes.h"
@@ -159,20 +160,17 @@ enum err pdb_types_open(struct pdb *p, struct error *e)
 	return err ? err : list_modules(p, e);
 }
 
+static bool is_up_to(const void *places, size_t i, uint64_t index)
+{
+	return ((const struct pdb_place *)places)[i].index <= index;
+}
+
 /* The last place whose index is not above this one; NULL: none. */
 static const struct pdb_place *place_before(const struct pdb_types *t, uint32_t index)
 {
-	size_t low = 0, high = t->place_count;
-	if (index < t->first || index >= t->end)
-		return NULL;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (t->places[middle].index <= index)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low > 0 ? &t->places[low - 1] : NULL;
+	size_t count =
+	        index >= t->first && index < t->end ? search_before(t->place_count, is_up_to, t->places, index) : 0;
+	return count ? &t->places[count - 1] : NULL;
 }
 
 /* Steps from a place to where the next one is, however far its index is. NULL if out of memory. */

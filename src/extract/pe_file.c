@@ -16,11 +16,9 @@ enum {
 	LOAD_CONFIG = 10,
 	DIRECTORIES = 112, /* bytes before them */
 	OPTIONAL_MAX = DIRECTORIES + (LOAD_CONFIG + 1) * 8,
-	SECTION = 40,
 	HYBRID_AT = 0xc8, /* in the load configuration: the address of what describes code of two machines */
 	RANGES_MAX = 1 << 14,
 };
-static const uint32_t executable = 0x20000000;
 
 struct pe_section {
 	uint64_t start, size; /* relative to the image; bytes that the file has of it */
@@ -69,10 +67,10 @@ bool pe_file_known(const struct pe_file *pe)
 /* The section around an address, or one with size 0. */
 static enum err find_section(const struct pe_file *pe, uint64_t address, struct pe_section *s, struct error *e)
 {
-	uint8_t h[SECTION];
+	uint8_t h[PE_SECTION_HEADER];
 	for (unsigned i = 0; i < pe->section_count; i++) {
-		uint64_t at = pe->sections + (uint64_t)i * SECTION;
-		if (!read_at(pe->fd, at, h, SECTION))
+		uint64_t at = pe->sections + (uint64_t)i * PE_SECTION_HEADER;
+		if (!read_at(pe->fd, at, h, PE_SECTION_HEADER))
 			return error_set(e, ERR_CORRUPT, "PE: the header of section %u at %#llx is cut off", i,
 			        (unsigned long long)at);
 		uint32_t virtual = get_u32(h + 8), raw = get_u32(h + 16);
@@ -144,7 +142,7 @@ enum err pe_file_code(
 	enum err err = find_section(pe, start, &s, e);
 	if (err)
 		return err;
-	if (s.size == 0 || !(s.flags & executable))
+	if (s.size == 0 || !(s.flags & PE_SECTION_CODE))
 		return error_set(e, ERR_MISSING, "no code is at this address");
 	uint64_t room = s.size - (start - s.start), at = s.at + (start - s.start);
 	*len = room < max ? (size_t)room : max;

@@ -10,6 +10,8 @@
 #include "base/error.h"
 
 enum { PE_X86_64 = 0x8664, PE_I386 = 0x14c, PE_ARM = 0x1c4, PE_AARCH64 = 0xaa64, PE_ID_BYTES = 8 };
+/* Of headers of sections, which PDB files have too: bytes; the flag of code that runs. */
+enum { PE_SECTION_HEADER = 40, PE_SECTION_CODE = 0x20000000 };
 
 struct pe_file {
 	int fd; /* the caller's */

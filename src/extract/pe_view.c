@@ -12,7 +12,6 @@
 #include "extract/dwarf_bytes.h"
 
 enum {
-	SECTION = 40, /* bytes of a header */
 	SYMBOL = 18,
 	EXPORTS = 0, /* numbers of data directories */
 	EXCEPTIONS = 3,
@@ -26,7 +25,6 @@ enum {
 	TYPE_FUNCTION = 0x20,
 	SECTIONS_MAX = 512, /* Windows loads 96; each address is looked for among them */
 };
-static const uint32_t flag_code = 0x20000000;
 
 /* Bytes of the image: a section as it is loaded. */
 struct loaded {
@@ -112,7 +110,7 @@ static enum err add_section(struct pe_reader *r, const uint8_t *h)
 	r->loaded[r->loaded_count++] = (struct loaded){address, size, at};
 	if (strncmp(s.name, ".debug_", 7) == 0 || strncmp(s.name, ".zdebug_", 8) == 0)
 		return size > 0 ? view_add_section(r->b, &s, r->e) : ERR_OK;
-	s.code = flags & flag_code;
+	s.code = flags & PE_SECTION_CODE;
 	s.loaded = true;
 	s.address = r->base + address;
 	if (s.code && size == 0) {
@@ -128,7 +126,7 @@ static enum err read_headers(struct pe_reader *r)
 {
 	uint64_t at = get_u32(r->b->file + 0x3c) + 24ULL;
 	struct str optional = file_part(r, at, r->pe.sections - at);
-	struct str headers = file_part(r, r->pe.sections, (uint64_t)r->pe.section_count * SECTION);
+	struct str headers = file_part(r, r->pe.sections, (uint64_t)r->pe.section_count * PE_SECTION_HEADER);
 	const uint8_t *coff = r->b->file + at - 20, *o = (const uint8_t *)optional.data;
 	if (optional.len < 96)
 		return error_set(
@@ -156,7 +154,7 @@ static enum err read_headers(struct pe_reader *r)
 	if (!r->loaded)
 		return no_memory(r->e);
 	for (unsigned i = 0; i < r->pe.section_count && !err; i++)
-		err = add_section(r, (const uint8_t *)headers.data + i * (size_t)SECTION);
+		err = add_section(r, (const uint8_t *)headers.data + i * PE_SECTION_HEADER);
 	return err;
 }
 

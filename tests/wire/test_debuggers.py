@@ -3,6 +3,7 @@
 Windows' symbols do (what symsrv asks)."""
 
 import contextlib
+import functools
 import glob
 import gzip
 import hashlib
@@ -477,6 +478,27 @@ def test_a_program_gives_what_it_exports_until_its_pdb_is_there(tmp_path):
         assert (shown["line"], hidden["line"], hidden["function"].split("(")[0]) == (3, 2, "hidden")
         shutil.copy(tmp_path / "other.pdb", builds / "app.pdb")
         assert "another file" in str(unnamed(s, ["app.pdb", "0" * 31 + "11"], 0x1010)["modules"])
+
+
+def test_over_http_a_program_without_its_pdb_is_found_by_its_code_id(tmp_path):
+    """Its path has no debug id."""
+    (tmp_path / "a.c").write_text(EXPORTING)
+    call("clang", "-target", "x86_64-pc-windows-msvc", "-O1", "-ffreestanding", "-c", "a.c", "-o", "a.obj", cwd=tmp_path)
+    call(tool("lld-link"), "/nologo", "/nodefaultlib", "/entry:start", "/subsystem:console", "/export:shown", "a.obj", "/out:app.exe", cwd=tmp_path)
+    data = (tmp_path / "app.exe").read_bytes()
+    pe = int.from_bytes(data[0x3C:0x40], "little")
+    code_id = f"{int.from_bytes(data[pe + 8 : pe + 12], 'little'):08X}{int.from_bytes(data[pe + 80 : pe + 84], 'little'):x}"  # time stamp, size of the image
+    address = int(re.search(r"Name: shown\n +RVA: (0x[0-9A-F]+)", call(tool("llvm-readobj"), "--coff-exports", tmp_path / "app.exe"))[1], 16)
+    place = tmp_path / "tree" / "app.exe" / code_id
+    place.mkdir(parents=True)
+    shutil.copy(tmp_path / "app.exe", place)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "tree"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with Stack(bucket=False, config={"source": f"elf+http://127.0.0.1:{server.server_address[1]}/"}) as s:
+            (frame,) = s.client.frames(["app.exe", code_id[:8] + code_id[8:].zfill(8)], [address])
+        server.shutdown()
+    assert frame["function"] == "shown" and "line" not in frame
 
 
 REDIRECTING = """
