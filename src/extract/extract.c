@@ -45,6 +45,7 @@ struct extraction {
 	struct elf_file whole; /* the file, with symbols that nobody asks for: for names; and its symbol tables */
 	struct symbol_files all_symbols;
 	pthread_mutex_t names_lock; /* of the reading of symbol_names */
+	struct error names_error;   /* why that failed; it is not tried again */
 	struct symbol_names symbol_names;
 	struct name_symbols name_symbols;
 	char absence[EXTRACT_NOTE_LENGTH]; /* that there are no debug data, and what helps */
@@ -130,14 +131,14 @@ static enum err read_all_symbols(struct extraction *x, struct error *e)
 /* Symbols are read when the first function comes whose name the debug data do not have, or not whole. */
 static enum err read_symbol_names(struct extraction *x, struct error *e)
 {
-	enum err err = ERR_OK;
+	struct error *why = &x->names_error;
 	pthread_mutex_lock(&x->names_lock);
-	if (!x->symbol_names.names.strings)
-		err = x->wanted.asked_count && elf_view_kind(x->file.elf)
-		              ? read_all_symbols(x, e)
-		              : symbol_names_read(&x->symbol_names, &x->symbols, &x->code, e);
+	if (!x->symbol_names.names.strings && !why->code && x->wanted.asked_count && elf_view_kind(x->file.elf))
+		read_all_symbols(x, why);
+	else if (!x->symbol_names.names.strings && !why->code)
+		symbol_names_read(&x->symbol_names, &x->symbols, &x->code, why);
 	pthread_mutex_unlock(&x->names_lock);
-	return err;
+	return why->code ? error_set(e, why->code, "%s", why->text) : ERR_OK;
 }
 
 /* For join_init. */

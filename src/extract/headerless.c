@@ -52,7 +52,7 @@ static void take_segment(struct headerless *h, GElf_Phdr p)
 		h->loads[h->load_count++] = p;
 	else if (p.p_type == PT_NOTE && size > 0 && h->note_count < NOTES_MAX)
 		h->notes[h->note_count++] = p;
-	else if (p.p_type == PT_DYNAMIC)
+	else if (p.p_type == PT_DYNAMIC && size > 0)
 		h->dynamic = p;
 	else if (p.p_type == PT_GNU_EH_FRAME)
 		h->unwinding = p;

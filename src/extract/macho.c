@@ -218,7 +218,9 @@ static enum err add_symbol(struct macho *m, const uint8_t *p, bool names)
 		return view_add_start(m->b, address, m->e);
 	if (name.len > 0 && name.data[0] == '_')
 		name = (struct str){name.data + 1, name.len - 1};
-	return view_wants(m->b, address) ? view_add_symbol(m->b, address, 0, name, local, m->e) : ERR_OK;
+	if (!view_wants(m->b, address))
+		return ERR_OK;
+	return name.len ? view_add_symbol(m->b, address, 0, name, local, m->e) : view_add_start(m->b, address, m->e);
 }
 
 static enum err add_symbols(struct macho *m, bool names)

@@ -469,8 +469,8 @@ static void add_listed(
 	}
 }
 
-/* All public symbols, or those of the contributions that are asked for. */
-static enum err add_publics(struct view_builder *b, const struct pdb *p, const struct around *around, struct error *e)
+/* All public symbols, or those of the contributions that are asked for. Without a list all code is needed. */
+static enum err add_publics(struct view_builder *b, const struct pdb *p, struct around *around, struct error *e)
 {
 	struct msf_bytes bytes, listed;
 	struct public_symbol s = {.b = b, .e = e, .err = msf_read(&p->msf, p->public_stream, &bytes, e)};
@@ -482,9 +482,11 @@ static enum err add_publics(struct view_builder *b, const struct pdb *p, const s
 	struct reader offsets = reader_at(listed.bytes, PUBLIC_LIST_HEADER + (uint64_t)u32_at(listed.bytes, 0));
 	list.offsets = str_first(
 	        (struct str){(const char *)offsets.at, (size_t)(offsets.end - offsets.at)}, u32_at(listed.bytes, 4));
-	for (size_t i = 0; list.offsets.len && i < around->count; i++)
+	if (!list.offsets.len)
+		around->count = 0;
+	for (size_t i = 0; i < around->count; i++)
 		add_listed(p, &list, around->items[i], &s);
-	while (!list.offsets.len && !s.err && r.end - r.at >= 4)
+	while (!around->count && !s.err && r.end - r.at >= 4)
 		read_public(p, &r, &s);
 	msf_bytes_release(&p->msf, &listed);
 	msf_bytes_release(&p->msf, &bytes);

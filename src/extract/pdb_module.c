@@ -587,6 +587,15 @@ static bool make_functions(struct pdb_reader *r, const struct procedure *p)
 	return ok;
 }
 
+/* The code of a procedure that nobody asked for. */
+static enum err add_code(struct pdb_reader *r, struct error *e)
+{
+	enum err err = ERR_OK;
+	for (size_t i = 0; i < r->owned_count && !err; i++)
+		err = records_add_code(&r->records, r->owned[i].start, r->owned[i].end, e);
+	return err;
+}
+
 static enum err add_procedure(
         struct pdb_reader *r, const struct procedure *p, uint32_t at, uint32_t end, struct error *e)
 {
@@ -595,10 +604,12 @@ static enum err add_procedure(
 	r->owned_count = r->site_count = 0;
 	if (!pdb_place(r->p, p->section, p->offset, p->len, &r->steps, take_piece, r))
 		return no_memory(e);
-	if (r->owned_count == 0 || !is_asked(r) || !take_code(r))
+	if (r->owned_count == 0 || !take_code(r))
 		return ERR_OK;
 	if (r->owned_count > 1)
 		qsort(r->owned, r->owned_count, sizeof *r->owned, by_address);
+	if (!is_asked(r))
+		return add_code(r, e);
 	if (!read_sites(r, p, at, end) || !make_functions(r, p) ||
 	        !segments_make(&r->segments, r->functions.nodes, r->functions.pieces, r->functions.piece_count) ||
 	        !list_rows(r))

@@ -513,8 +513,8 @@ static uint64_t size_elsewhere(struct pdb_namer *n, uint32_t index, const struct
 		if (!find_record(n, types, types->first + at - 1, &other.kind, &other.r) || other.kind != t->kind)
 			continue;
 		const struct class found = read_class(other);
-		size = !(found.properties & FORWARD) && str_equal(scoped ? found.unique : found.name, key) ? found.size
-		                                                                                           : 0;
+		const bool same = !(found.properties & FORWARD) && str_equal(scoped ? found.unique : found.name, key);
+		size = same && found.size < UINT64_MAX ? found.size : 0;
 	}
 	map64_put(&n->sizes, index, size + 1);
 	return size;

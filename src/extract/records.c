@@ -179,11 +179,10 @@ static enum err add_rows(struct records *r, uint64_t start, uint64_t end, struct
 	return err;
 }
 
-/* Code that begins here does not adjoin what was before. */
-static enum err start_piece(struct records *r, const struct segment *s, struct error *e)
+enum err records_add_code(struct records *r, uint64_t start, uint64_t end, struct error *e)
 {
 	struct result *out = r->out;
-	const struct result_piece p = {.start = s->start, .first_range = out->range_count};
+	const struct result_piece p = {start, end, out->range_count, out->pad_count};
 	return array_append(&out->pieces, &out->piece_cap, &out->piece_count, &p, sizeof p) ? ERR_OK : no_memory(e);
 }
 
@@ -198,7 +197,7 @@ enum err records_add_ranges(struct records *r, const struct segments *s, struct 
 		if (i == 0 || now->start != end) {
 			err = close_ranges(r, 0, end, e);
 			if (!err)
-				err = start_piece(r, now, e);
+				err = records_add_code(r, now->start, now->end, e);
 		}
 		end = now->end;
 		if (!err)

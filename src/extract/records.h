@@ -35,6 +35,9 @@ struct records {
 
 /* Adds the ranges of a function, and the pieces that they are for. */
 enum err records_add_ranges(struct records *r, const struct segments *s, struct error *e);
+/* Begins a piece, without records so far: code that does not adjoin what was before. If nobody asked for its function,
+ * it stays so: other code and lines end there all the same. */
+enum err records_add_code(struct records *r, uint64_t start, uint64_t end, struct error *e);
 /* Adds the return pads of a function, after its ranges. first is its first piece in the result. */
 enum err records_add_pads(struct records *r, const struct segments *s, size_t first, struct error *e);
 void records_release(struct records *r);

@@ -110,6 +110,21 @@ static enum err add_function(struct unit_reader *u, const struct code_piece *pie
 	return !err && u->pads ? records_add_pads(r, &u->segments, first, e) : err;
 }
 
+/* The code of one that nobody asked for. */
+static enum err add_code(struct unit_reader *u, const struct code_piece *pieces, size_t count, struct error *e)
+{
+	enum err err = ERR_OK;
+	uint64_t done = 0;
+	for (size_t i = 0; i < count && !err; i++) {
+		const struct code_piece *p = &pieces[i];
+		if (u->functions.nodes[p->node].parent != NO_NODE || p->end <= done)
+			continue;
+		err = records_add_code(&u->records, p->start > done ? p->start : done, p->end, e);
+		done = p->end;
+	}
+	return err;
+}
+
 static enum err add_functions(struct unit_reader *u, struct error *e)
 {
 	const struct functions *f = &u->functions;
@@ -119,7 +134,7 @@ static enum err add_functions(struct unit_reader *u, struct error *e)
 		bool asked = false;
 		for (next = i; next < f->piece_count && f->nodes[f->pieces[next].node].function == function; next++)
 			asked = asked || code_map_asked(u->code, f->pieces[next].start, f->pieces[next].end);
-		err = asked ? add_function(u, f->pieces + i, next - i, e) : ERR_OK;
+		err = (asked ? add_function : add_code)(u, f->pieces + i, next - i, e);
 	}
 	return err;
 }

@@ -1325,6 +1325,7 @@ def check_producers(tool, folder):
     check_public_names(tool, folder)
     check_cut(tool, folder)
     check_headerless(tool, folder)
+    check_asked(tool, folder)
 
 
 def check_d(tool, folder):
@@ -1411,6 +1412,66 @@ def check_cut(tool, folder):
         os.truncate(program, left)
         done = subprocess.run([tool, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
         check("cut", done.returncode == 1 and done.stderr == f"{program}: cut off: the file ends before its section headers\n", left, done.stderr)
+
+
+# A label without a size before a function that has no symbol, but lines.
+BEFORE_UNNAMED = """asm(".text\\n.globl bare\\n.type bare,%function\\nbare: .skip 16,0x90");
+__attribute__((noipa)) static int unnamed(int v) { return v * 3; }
+int main(int n, char **v) { (void)v; return unnamed(n); }
+"""
+
+
+def nameless(macho, name):
+    """A copy of the Mach-O file where a global symbol without a name begins in its function."""
+    with open(macho, "rb") as file:
+        data, at = bytearray(file.read()), 32
+    for _ in range(struct.unpack_from("<I", data, 16)[0]):
+        command, size = struct.unpack_from("<II", data, at)
+        if command == 2:
+            symbols, count, strings, length = struct.unpack_from("<IIII", data, at + 8)
+        at += size
+    values = {struct.unpack_from("<Q", data, i + 8)[0]: i for i in range(symbols, symbols + 16 * count, 16)}
+    data[strings + length - 1] = 0
+    struct.pack_into("<IBBHQ", data, values[0x100000000], length - 1, 0xF, 1, 0, 0x100000348)
+    with open(name, "wb") as file:
+        file.write(data)
+    return name
+
+
+def without_list(pdb, name):
+    """A copy of the PDB file whose public symbols are not listed by address. Module 0 describes no functions, and has the first 8 bytes
+    of the code; module 1 the rest from byte 16 on."""
+    with open(pdb, "rb") as file:
+        data = bytearray(file.read())
+    block, _, _, length, _, at = struct.unpack_from("<6I", data, 32)
+    blocks = struct.unpack_from(f"<{-(-length // block)}I", data, at * block)
+    directory = b"".join(data[b * block : (b + 1) * block] for b in blocks)
+    count = struct.unpack_from("<I", directory)[0]
+    sizes = struct.unpack_from(f"<{count}I", directory, 4)
+    before = sum(-(-size // block) for size in sizes[:3] if size != 0xFFFFFFFF)
+    dbi = struct.unpack_from("<I", directory, 4 + 4 * count + 4 * before)[0] * block
+    contributions = dbi + 64 + struct.unpack_from("<I", data, dbi + 24)[0] + 4
+    struct.pack_into("<H", data, dbi + 16, 0xFFFF)
+    struct.pack_into("<III", data, dbi + 64 + 36, 0, 0, 0)
+    struct.pack_into("<I", data, contributions + 8, 8)
+    struct.pack_into("<HHII", data, contributions + 28, 1, 0, 16, 23)
+    with open(name, "wb") as file:
+        file.write(data)
+    return name
+
+
+def check_asked(tool, folder):
+    """What is read for one address says of it what all that is read says."""
+    views = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fuzz/corpus/view")
+    program, _ = compiled(folder, "asked.c", BEFORE_UNNAMED, "gcc", "-O1", "-g", "-fno-toplevel-reorder")
+    subprocess.run(["objcopy", "--strip-symbol=unnamed", program], check=True)
+    made = [program, nameless(f"{views}/macho", f"{folder}/nameless"), without_list(f"{views}/s.pdb", f"{folder}/listless.pdb")]
+    for path in made + [f"{views}/{name}" for name in ("dsym", "dwarf.exe", "s.pdb")]:
+        whole = extract(tool, path)
+        ends = {at for va, r in whole.ranges for at in (va, va + r["len"] - 1, va + r["len"], va + r["len"] + 16)}
+        for at in sorted(ends):
+            got = extract(tool, path, "-a", hex(at)).frames(at)
+            check(path, got == whole.frames(at), hex(at), got, whole.frames(at))
 
 
 def form_of(data):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* extract_dump [-t THREADS] [-d DEBUG-DIR] [-g DEBUG-FILE] [-q] EXECUTABLE: prints the ranges and return pads of an
- * executable, a JSON object a line as the tests' data have them; -q: only counts and the time, on standard error. */
+/* extract_dump [-t THREADS] [-d DEBUG-DIR] [-g DEBUG-FILE] [-a ADDRESS] [-q] EXECUTABLE: prints the ranges and return
+ * pads of an executable, a JSON object a line as the tests' data have them; -a: only what is needed for this address;
+ * -q: only counts and the time, on standard error. */
 #include <config.h>
 
 #include <inttypes.h>
@@ -69,8 +70,9 @@ int main(int argc, char **argv)
 	struct symbfile_sink sink = {print_range, print_pad, NULL};
 	struct extract_stats stats;
 	struct error error;
+	uint64_t asked;
 	bool quiet = false;
-	for (int c; (c = getopt(argc, argv, "t:d:g:q")) != -1;) {
+	for (int c; (c = getopt(argc, argv, "t:d:g:a:q")) != -1;) {
 		if (c == 't')
 			options.threads = (unsigned)strtoul(optarg, NULL, 10);
 		else if (c == 'd')
@@ -79,8 +81,12 @@ int main(int argc, char **argv)
 			options.debug_file = optarg;
 		else if (c == 'q')
 			quiet = true;
+		else if (c == 'a')
+			asked = strtoull(optarg, NULL, 16);
 		else
 			return 2;
+		if (c == 'a')
+			options.asked = &asked, options.asked_count = 1;
 	}
 	if (optind + 1 != argc)
 		return 2;
