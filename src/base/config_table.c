@@ -29,8 +29,8 @@ const struct config_row config_rows[] = {
         {"listen_tcp_anywhere", TYPE_BOOL, AT(listen_tcp_anywhere), "no", 0, 0, NULL, false, FRONT,
                 "Allow TCP addresses other than loopback. Anyone who can connect can crash the process."},
         {"workers", TYPE_COUNT, AT(workers), "0", 0, 1024, NULL, false, FRONT,
-                "Threads that answer requests; 0: three for each core. As many as cores and one run at a time "
-                "(turns)."},
+                "Threads that answer requests; 0: three for each core. At most one more than there are cores run at a "
+                "time (turns)."},
         {"client_ipv6_prefix", TYPE_COUNT, AT(client_ipv6_prefix), "64", 0, 128, NULL, true, FRONT,
                 "IPv6 addresses that share this many leading bits are one client. Workers serve clients in turn."},
         {"shutdown_timeout", TYPE_DURATION, AT(shutdown_timeout), "30s", 0, HOUR, NULL, true, FRONT,

@@ -167,6 +167,7 @@ enum err asker_tell_id(struct asker *a, uint32_t module, const struct text_modul
 	struct asked_module *m = &a->modules[module];
 	if (!m->decided || m->why != REASON_NO_ID || !told->id.len)
 		return ERR_OK;
+	module_release(m);
 	*m = (struct asked_module){.by = 0};
 	return read_text_module(a, m, told, e);
 }

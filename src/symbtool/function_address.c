@@ -23,6 +23,13 @@ static int worth(const GElf_Sym *symbol)
 	return 1 + 2 * (function ? 2 : type == STT_NOTYPE) + (GELF_ST_BIND(symbol->st_info) != STB_LOCAL);
 }
 
+/* Of a function for Thumb, symbols have the lowest bit set, too. */
+static uint64_t address_of(const GElf_Ehdr *file, const GElf_Sym *symbol)
+{
+	bool thumb = file->e_machine == EM_ARM && GELF_ST_TYPE(symbol->st_info) == STT_FUNC;
+	return symbol->st_value & ~(uint64_t)thumb;
+}
+
 static bool find_in_table(Elf *elf, const char *section, const char *name, uint64_t *address)
 {
 	GElf_Ehdr file;
@@ -38,8 +45,7 @@ static bool find_in_table(Elf *elf, const char *section, const char *name, uint6
 		const char *other = now > best ? elf_strptr(elf, header.sh_link, symbol.st_name) : NULL;
 		if (!other || strcmp(other, name) != 0)
 			continue;
-		bool thumb = file.e_machine == EM_ARM && GELF_ST_TYPE(symbol.st_info) == STT_FUNC;
-		*address = symbol.st_value & ~(uint64_t)thumb;
+		*address = address_of(&file, &symbol);
 		best = now;
 	}
 	return best > 0;
@@ -75,11 +81,12 @@ static int by_name(const void *a, const void *b)
 
 static bool add_functions(struct function_table *f)
 {
+	GElf_Ehdr file;
 	GElf_Shdr header;
 	GElf_Sym symbol;
 	Elf_Scn *table = elf_find_section(f->file.elf, ".symtab");
 	Elf_Data *data = table ? elf_getdata(table, NULL) : NULL;
-	if (!data || !gelf_getshdr(table, &header) || !header.sh_entsize)
+	if (!data || !gelf_getehdr(f->file.elf, &file) || !gelf_getshdr(table, &header) || !header.sh_entsize)
 		return false;
 	for (size_t i = 0; i < data->d_size / header.sh_entsize && gelf_getsym(data, (int)i, &symbol); i++) {
 		const char *name = worth(&symbol) ? elf_strptr(f->file.elf, header.sh_link, symbol.st_name) : NULL;
@@ -87,7 +94,7 @@ static bool add_functions(struct function_table *f)
 			continue;
 		if (!array_reserve(&f->items, &f->cap, f->count + (size_t)1, sizeof *f->items))
 			return false;
-		f->items[f->count++] = (struct named_function){name, symbol.st_value, symbol.st_size};
+		f->items[f->count++] = (struct named_function){name, address_of(&file, &symbol), symbol.st_size};
 	}
 	if (f->count)
 		qsort(f->items, f->count, sizeof *f->items, by_name);

@@ -215,7 +215,8 @@ static struct str known_module(const struct text_reader *r, struct str name, cha
 /* Where the kernel stopped, and no return address, stands behind one of these. */
 static bool is_where_it_stopped(const char *from, const char *name)
 {
-	static const char *const words[] = {"IP: ", "IP is at ", "pc : ", "PC is at ", "epc : ", "NIP ", "WARNING: "};
+	static const char *const words[] = {
+	        "IP: ", "IP is at ", "pc : ", "PC is at ", "epc : ", "epc   : ", " ERA: ", "NIP ", "WARNING: "};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (find_word(from, name, words[i]))
 			return true;

@@ -752,12 +752,33 @@ def test_the_kernels_functions_are_named_by_its_file(vmlinux):
     for name, places in functions.items():
         for address, size in places:
             for offset in range(1, size, 7):
-                for before, back in (("RIP: 0010:", 0), ("[   12.3] RIP: 0010:", 0), (" ? ", 1), ("[   12.3]  ", 1), ("pc : ", 0), ("lr : ", 1)):
+                for before, back in (("RIP: 0010:", 0), ("[   12.3] RIP: 0010:", 0), (" ? ", 1), ("[   12.3]  ", 1), ("pc : ", 0), ("lr : ", 1),
+                        ("epc   : 8010048c ", 0), ("ra    : 8010048c ", 1), ("   ra: 900000000020048c ", 1), ("  ERA: 900000000020048c ", 0)):
                     text.append(f"{before}{name}+{offset:#x}/{size + (offset % 2 and -size % 16 if name != 'twice' else 0):#x}")
                     named.append(calls_at(path, address + offset - back))
     out = filtered("\n".join(text), "--module", f"vmlinux={path}", "--one-line").splitlines()
     assert out == [line + (f" ({calls})" if calls else "") for line, calls in zip(text, named)]
     assert any("inlined by f at" in line for line in out)
+
+
+def test_functions_of_a_kernel_for_thumb_are_named(tmp_path):
+    """Their symbols have the lowest bit set, which is not a part of the address."""
+    program = str(tmp_path / "vmlinux")
+    thumb = ["--target=armv7a-linux-gnueabihf", "-mthumb", "-O0", "-ffreestanding", "-nostdlib", "-static", "-fuse-ld=lld", "-Wl,-e,call_f"]
+    compile_c(tmp_path, "vmlinux", KERNEL + "int sink;\n", *thumb, compiler="clang")
+    symbols = subprocess.run(["llvm-nm", "-S", program], capture_output=True, text=True, check=True).stdout
+    address, size = (int(number, 16) for number in re.search(r"^(\w+) (\w+) [tT] call_f$", symbols, re.M).groups())
+    address &= ~1
+    text, named = [], []
+    for offset in range(2, size, 2):
+        for before, back in (("PC is at ", 0), (" ? ", 1)):
+            text.append(f"{before}call_f+{offset:#x}/{size:#x}")
+            told = subprocess.run(["llvm-symbolizer", "-e", program, hex(address + offset - back)], capture_output=True, text=True, check=True)
+            name, place = told.stdout.splitlines()[:2]
+            named.append(f" ({name} at {place.rsplit(':', 1)[0]})")
+    assert len(set(named)) > 1
+    out = filtered("\n".join(text), "--module", f"vmlinux={program}", "--one-line").splitlines()
+    assert out == [line + calls for line, calls in zip(text, named)]
 
 
 def test_modules_of_the_kernel_are_named_by_their_own_files(vmlinux):
