@@ -1050,15 +1050,17 @@ def test_a_row_looks_the_same_among_five_and_sixty_thousand(page, size):
     page.look(size)
     calls = [f"0x55d9c3a00000 in {name} {PLACE}" for name in [*LONG_NAMES][:4]]
     painted = []
-    for times in (1, 12_000):
-        frames = [f"    #{i} {call}:{i + 1}:3\n" for i, call in enumerate([*calls, "0x55d9c3a01010  (/opt/app+0x1010) "] * times)]
+    library = "libanother-quite-long-name.so.6+0x27249"
+    calls += ["0x55d9c3a01010  (/opt/app+0x1010) ", f"0x7f3fa0e45249 in nap (/opt/{library})"]
+    for times in (1, 10_000):
+        frames = [f"    #{i} {call}{f':{i + 1}:3' * call.endswith('.cc')}\n" for i, call in enumerate(calls * times)]
         drop(page, "body", f"MODULE Linux x86_64 {APP[1]} app\n{''.join(frames)}".encode(), "stack.txt")
-        page.wait("the answer", lambda wanted=f"{5 * times:,} frames": page.text("summary").startswith(wanted) and len(page.rows()) > 5)
+        page.wait("the answer", lambda wanted=f"{6 * times:,} frames": page.text("summary").startswith(wanted) and len(page.rows()) > 5)
         page.run("const fold = document.getElementById('fold'); if (fold.getAttribute('aria-pressed') === 'true') fold.click()")
         page.wait("all rows", lambda: any("arena.cc:1" in row for row in page.rows()))
-        frames = page.run(PAINTED, "frames", 7)[1:]  # the title counts them
+        frames = page.run(PAINTED, "frames", 8)[1:]  # the title counts them
         page.click("view-report").wait("the report", lambda: page.rows("report"))
-        painted.append([frames, page.run(PAINTED, "report", 6)])
+        painted.append([frames, page.run(PAINTED, "report", 7)])
         if times > 1:
             page.run("const one = document.getElementById('report'); one.scrollTop = one.scrollHeight")
             page.wait("the end", lambda: page.run("const one = document.getElementById('report'); return one.scrollTop + one.clientHeight >= one.scrollHeight - 1 && one.textContent.includes('#59999 ')"))
@@ -1071,6 +1073,7 @@ def test_a_row_looks_the_same_among_five_and_sixty_thousand(page, size):
     assert not [text for *text, whole in texts if not whole]
     assert [lines > 1 for text, lines, _ in texts if "inlined by main src/main.c:15" in text] == [size == "phone"]
     assert [text for text, *_ in texts if text in LONG_NAMES.values()] == [*LONG_NAMES.values()][:4] + ["main"]
+    assert library in [text for text, *_ in texts]
     assert [text for text, *_ in texts if text.startswith("arena.cc:")] == [f"arena.cc:{i}" for i in range(1, 5)]
 
 
