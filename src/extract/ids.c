@@ -69,16 +69,20 @@ static void read_segments(struct ids *ids, Elf *elf)
 	}
 }
 
-/* Breakpad's for a file without a build id: its first code, folded. */
+/* Breakpad's for a file without a build id: its first code, folded. Zeros are no id: reports say so of unknown files.
+ */
 static bool fold_text(uint8_t id[GUID_BYTES], Elf *elf)
 {
 	Elf_Scn *text = elf_find_section(elf, ".text");
 	Elf_Data *data = text ? elf_rawdata(text, NULL) : NULL;
+	uint8_t any = 0;
 	if (!data || !data->d_buf)
 		return false;
 	for (size_t i = 0; i < data->d_size && i < TEXT_BYTES; i++)
 		id[i % GUID_BYTES] ^= ((const uint8_t *)data->d_buf)[i];
-	return data->d_size > 0;
+	for (size_t i = 0; i < GUID_BYTES; i++)
+		any |= id[i];
+	return any;
 }
 
 /* The numbers of a GUID are little-endian ones there, and big-endian ones in its text. The last digit is the age. */

@@ -914,6 +914,9 @@ def test_ids_of_programs_without_a_build_id(tmp_path):
     assert "build_id" not in ids and ids["debug_id"] == debug_id(folded_text(program, tmp_path))
     subprocess.run(["objcopy", "--only-keep-debug", program, tmp_path / "debug"], check=True)
     assert "debug_id" not in ids_of(tmp_path / "debug")
+    (tmp_path / "even.s").write_text(".text\n.globl _start\n_start: .skip 8192, 0x90\n")
+    subprocess.run(["gcc", "-nostdlib", "-Wl,--build-id=none", "-o", tmp_path / "even", tmp_path / "even.s"], check=True)
+    assert set(ids_of(tmp_path / "even")) == {"hex", "base64", "path"}, "zeros are no id"
     (tmp_path / "text-file").write_text("no ELF")
     assert set(ids_of(tmp_path / "text-file")) == {"hex", "base64", "path"}
 
