@@ -37,6 +37,7 @@ struct source_health {
 	pthread_mutex_t lock;     /* guards what follows, and changes of state */
 	pthread_cond_t changed;
 	bool runs;
+	bool unsure; /* a transfer says that it is well, not yet the thread */
 	pthread_t thread;
 	int64_t ill_since;
 	int64_t answered; /* clock_now() when the thread, or while it was ill a transfer, was last answered; 0: never */
@@ -94,16 +95,20 @@ static void become_ill(struct source_health *h, const struct error *why)
 	atomic_store(&h->state, ILL);
 }
 
-static void become_well(struct source_health *h)
+/* asked: by the thread. If by a transfer, it may fail as before for what it lacks: then nothing has returned. */
+static void become_well(struct source_health *h, bool asked)
 {
-	if (atomic_load(&h->state) == ILL) {
-		const int64_t now = clock_now();
+	const int64_t now = clock_now();
+	const bool ill = atomic_load(&h->state) == ILL;
+	if (asked && (ill || h->unsure))
 		atomic_store(&h->returned, now);
+	if (ill) {
 		metric_source_ill(h->source, false);
 		log_event(LOG_LEVEL_INFO, "source answers", "%s, after %.1f s", h->name,
 		        (double)(now - h->ill_since) / (double)SECOND);
 	}
-	h->answered = clock_now();
+	h->unsure = !asked;
+	h->answered = now;
 	atomic_store(&h->state, WELL);
 }
 
@@ -125,9 +130,11 @@ static void ask_once(struct source_health *h)
 	if (atomic_load(&h->stopping))
 		return;
 	if (!err)
-		become_well(h);
-	else if (h->answered < began) /* nor has it given an object meanwhile */
+		become_well(h, true);
+	else if (h->answered < began && !h->unsure) /* nor has it given an object meanwhile */
 		become_ill(h, &why);
+	else if (h->answered < began)
+		h->unsure = false;
 	const int64_t now = clock_now(), soon = now + pause;
 	wait_until(h, !err ? now + doubted : began + period > soon ? began + period : soon);
 }
@@ -138,7 +145,7 @@ static void *watch(void *arg)
 	pthread_setname_np(pthread_self(), "source");
 	pthread_mutex_lock(&h->lock);
 	while (!atomic_load(&h->stopping))
-		if (atomic_load(&h->state) == WELL)
+		if (atomic_load(&h->state) == WELL && !h->unsure)
 			pthread_cond_wait(&h->changed, &h->lock);
 		else
 			ask_once(h);
@@ -177,7 +184,7 @@ void source_health_gave(struct source_health *h, int64_t taken)
 		return;
 	pthread_mutex_lock(&h->lock);
 	if (atomic_load(&h->state) == ILL)
-		become_well(h);
+		become_well(h, false);
 	pthread_mutex_unlock(&h->lock);
 }
 

@@ -59,6 +59,23 @@ static void wait_good(struct source_health *h)
 	assert_true(source_health_is_good(h));
 }
 
+static void wait_ill(struct source_health *h)
+{
+	struct error why;
+	const int64_t until = clock_now() + BOUND;
+	while (!source_health_is_ill(h, &why) && clock_now() < until)
+		rest();
+	assert_true(source_health_is_ill(h, &why));
+}
+
+static void wait_returned(struct source_health *h)
+{
+	const int64_t until = clock_now() + BOUND;
+	while (!source_health_returned(h, 0) && clock_now() < until)
+		rest();
+	assert_true(source_health_returned(h, 0));
+}
+
 static void test_one_object_that_is_slow_to_fail_costs_the_source_nothing(void **state)
 {
 	(void)state;
@@ -123,6 +140,29 @@ static void test_a_source_that_gives_an_object_soon_is_well(void **state)
 	assert_true(source_health_is_ill(h, &why));
 	source_health_gave(h, MS);
 	assert_false(source_health_is_ill(h, &why));
+	/* it fails as before for what it lacks: what others had for it is not loaded again for each object that it
+	 * gives */
+	wait_asked(asked + 1);
+	source_health_failed(h, 0);
+	wait_ill(h);
+	source_health_gave(h, MS);
+	assert_false(source_health_is_ill(h, &why));
+	assert_false(source_health_returned(h, 0));
+	source_health_free(h);
+}
+
+/* Within a second, as if the thread had been first. */
+static void test_what_others_had_is_loaded_again_when_the_source_answers_the_thread_too(void **state)
+{
+	(void)state;
+	struct error why;
+	struct source_health *h = start(INT64_MAX);
+	source_health_failed(h, 0);
+	wait_asked(2);
+	needs = 0;
+	source_health_gave(h, MS);
+	assert_false(source_health_is_ill(h, &why));
+	wait_returned(h);
 	source_health_free(h);
 }
 
@@ -133,6 +173,7 @@ int main(void)
 	        cmocka_unit_test(test_a_source_that_is_slow_to_answer_is_not_ill_for_one_that_fails),
 	        cmocka_unit_test(test_a_source_that_does_not_answer_is_ill_until_it_does),
 	        cmocka_unit_test(test_a_source_that_gives_an_object_soon_is_well),
+	        cmocka_unit_test(test_what_others_had_is_loaded_again_when_the_source_answers_the_thread_too),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
