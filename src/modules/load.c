@@ -160,8 +160,8 @@ static uint64_t symbfile_generation(uint64_t hash)
 	return hash + WAY;
 }
 
-/* A large load that has waited in vain although no other has much memory does not fit. One that gave way has not
- * waited. */
+/* A large load that has waited in vain although no other has much memory does not fit. A load that gave its memory
+ * back to let another go on has not waited: it runs again. */
 static enum outcome_class lacks_memory(struct loader *r, struct load *l, const char *from)
 {
 	uint64_t most = r->context->config->load_memory_max;
