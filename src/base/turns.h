@@ -20,7 +20,7 @@ enum { TURNS_CHAINS = 1024 };
 struct turn {
 	struct client_key client;
 	bool begun;    /* it has had a turn */
-	bool held;     /* another client's later one got a place first, since this client holds many */
+	bool held;     /* it was noted that it waits since its client holds many */
 	int64_t since; /* its age */
 	TAILQ_ENTRY(turn) next;
 };

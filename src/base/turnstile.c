@@ -94,15 +94,21 @@ static void drop(struct turnstile *t, struct visit *v)
 	v->state = VISIT_REFUSED;
 }
 
-/* The same for one that is waited for. If places are free, it gets none only because its client has others. */
+/* If places are free, it gets none only because its client has others: notes that once, and returns true. */
+static bool note_held_back(struct turnstile *t, struct visit *v)
+{
+	if (t->turns.busy >= t->turns.places)
+		return false;
+	t->turns.held_back = v->turn.client;
+	t->turns.held_back_count += !v->turn.held;
+	v->turn.held = true;
+	return true;
+}
+
+/* The same for one that is waited for. */
 static void refuse(struct turnstile *t, struct visit *v)
 {
-	if (t->turns.busy >= t->turns.places) {
-		t->lacking++;
-	} else {
-		t->turns.held_back = v->turn.client;
-		t->turns.held_back_count++;
-	}
+	t->lacking += !note_held_back(t, v);
 	metric_add(kinds[t->what].refused, 1);
 	drop(t, v);
 }
@@ -224,10 +230,12 @@ enum visit_state turnstile_enter(struct turnstile *t, struct visit *v)
 	turns_add(&t->turns, &v->turn);
 	v->state = VISIT_NONE;
 	admit(t, v, &called);
-	if (v->state != VISIT_INSIDE && (v->patient || line_has_room(t, v->turn.client)))
+	if (v->state != VISIT_INSIDE && (v->patient || line_has_room(t, v->turn.client))) {
 		join_line(t, v);
-	else if (v->state != VISIT_INSIDE)
+		note_held_back(t, v);
+	} else if (v->state != VISIT_INSIDE) {
 		refuse(t, v);
+	}
 	const enum visit_state state = v->state;
 	unlock_and_call(t, &called);
 	return state;

@@ -316,11 +316,11 @@ static void test_one_that_is_owned(void **state)
 	assert_int_equal(all[3].calls, 1);
 	for (unsigned i = 4; i < 6; i++)
 		assert_int_equal(enter(i, 2), VISIT_INSIDE);
-	assert_int_equal(enter(6, 2), VISIT_WAITS);
-	assert_int_equal(enter(7, 2), VISIT_REFUSED); /* for what its client has */
+	assert_int_equal(enter(6, 2), VISIT_WAITS); /* for what its client has, as the next */
+	assert_int_equal(enter(7, 2), VISIT_REFUSED);
 	assert_int_equal(metric_get(M_HELD_BACK), held_back);
 	turnstile_tell(&turnstile);
-	assert_int_equal(metric_get(M_HELD_BACK), held_back + 1);
+	assert_int_equal(metric_get(M_HELD_BACK), held_back + 2);
 	turnstile_withdraw(&turnstile, &all[6].visit, false);
 	assert_int_equal(metric_get(M_TURNSTILE_REFUSED_DOWNLOADS), refused + 4);
 	for (unsigned i = 3; i < 6; i++)
