@@ -42,7 +42,7 @@ void source_health_lacks(struct source_health *h, int64_t taken);
 bool source_health_is_good(struct source_health *h);
 /* Whether it is ill; then e gets why. */
 bool source_health_is_ill(struct source_health *h, struct error *e);
-/* Whether it was ill and has been well again since then, a clock_now(). */
+/* Whether it was ill and, as the thread that asks it says, has been well again since then, a clock_now(). */
 bool source_health_returned(struct source_health *h, int64_t since);
 /* Whether the caller may ask it although it is ill, as one request at a time may. Then source_health_end follows. */
 bool source_health_begin(struct source_health *h);
