@@ -150,6 +150,15 @@ static struct turn *find_next(const struct turns *t, const struct choice *of, st
 	return NULL;
 }
 
+void turns_note_held_back(struct turns *t, struct turn *turn)
+{
+	if (turn->held)
+		return;
+	turn->held = true;
+	t->held_back = turn->client;
+	t->held_back_count++;
+}
+
 /* The clients before `next` that hold too many must wait although it was their turn. */
 static void note_held_back(struct turns *t, const struct turn_client *next)
 {
@@ -158,12 +167,8 @@ static void note_held_back(struct turns *t, const struct turn_client *next)
 	TAILQ_FOREACH(c, &t->order, order) {
 		if (c == next)
 			return;
-		struct turn *turn = next_turn(c, &any);
-		if (turn->held || may_have(t, c))
-			continue;
-		turn->held = true;
-		t->held_back = c->key;
-		t->held_back_count++;
+		if (!may_have(t, c))
+			turns_note_held_back(t, next_turn(c, &any));
 	}
 }
 

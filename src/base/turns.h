@@ -63,6 +63,8 @@ struct turn *turns_next(struct turns *t, struct turn_client **client);
 /* The same of those alone for which `may` is true; the others keep their turn. */
 struct turn *turns_next_that(
         struct turns *t, bool (*may)(const struct turn *turn, void *arg), void *arg, struct turn_client **client);
+/* One that waits has to, although places are free, since its client holds many. It counts once. */
+void turns_note_held_back(struct turns *t, struct turn *turn);
 /* Whether turns_next would give one. */
 bool turns_ready(const struct turns *t);
 /* The client holds one place less. */

@@ -99,9 +99,7 @@ static bool note_held_back(struct turnstile *t, struct visit *v)
 {
 	if (t->turns.busy >= t->turns.places)
 		return false;
-	t->turns.held_back = v->turn.client;
-	t->turns.held_back_count += !v->turn.held;
-	v->turn.held = true;
+	turns_note_held_back(&t->turns, &v->turn);
 	return true;
 }
 
